@@ -142,6 +142,13 @@ std::vector<Episode> EpisodeRecorder::chosen(Session& session) {
   return mine;
 }
 
+std::string EpisodeRecorder::unfinished_remedy() const {
+  const std::int64_t most = simulation_.max_episode_steps();
+  return fmt::format(
+      "; output.dataset_unfinished=true writes these as truncated ones{}",
+      most > 0 ? fmt::format(", simulation.steps={} lets an episode of each environment end", most) : "");
+}
+
 void EpisodeRecorder::write(Session& session) {
   end_unfinished();
   const std::vector<Episode> episodes = chosen(session);
@@ -175,7 +182,8 @@ void EpisodeRecorder::write(Session& session) {
                            samples_left + sums[1], left_out);
   if (sums[0] == 0)
     throw Error("output.dataset: no episode to write" +
-                (left_out.empty() ? std::string(": the run has no control step") : "; " + left_out));
+                (left_out.empty() ? std::string(": the run has no control step") : "; " + left_out) +
+                (evaluates || sums[2 + 2 * unfinished] == 0 ? "" : unfinished_remedy()));
   const std::string path = write_episodes(config_.output.directory, format_, episodes, session.collectives());
   if (!left_out.empty()) info(left_out);
   if (const std::int64_t cut = sums[2 + 2 * unfinished]; cut > 0 && !evaluates)

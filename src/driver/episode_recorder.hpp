@@ -51,6 +51,7 @@ class EpisodeRecorder {
   // An episode that has come to its end, or to that of the rollout.
   void end_episode(Course& course, double episode_return);
   void end_unfinished();
+  std::string unfinished_remedy() const;
   // Leaves only what output.dataset_episodes takes, the first over all ranks. Collective.
   std::vector<Episode> chosen(Session& session);
 

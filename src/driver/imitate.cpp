@@ -6,6 +6,7 @@
 #include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/base/version.hpp"
+#include "src/config/dump.hpp"
 #include "src/driver/read_demonstrations.hpp"
 #include "src/driver/refusals.hpp"
 #include "src/driver/setup.hpp"
@@ -64,8 +65,36 @@ std::string contents_text(const DemonstrationContents& contents) {
   return fmt::format("observations {}; actions {}", keys, contents.action_width);
 }
 
+// Observations of the files that nobody asked for and that the policy does not see; "": none.
+std::string left_out_text(const DemonstrationContents& contents) {
+  constexpr std::ptrdiff_t most = 20;
+  if (contents.left_out.empty()) return "";
+  std::vector<std::string> taken;
+  for (const auto& key : contents.observations) taken.push_back(key.name);
+  const auto begin = contents.left_out.begin(), end = contents.left_out.end();
+  return fmt::format("data.observations names none; taken: {}; left out: {}{}", fmt::join(taken, ", "),
+                     fmt::join(begin, begin + std::min(most, end - begin), ", "),
+                     end - begin > most ? fmt::format(" and {} more", end - begin - most) : "");
+}
+
+// The deck with the observations that were found where it named none: in which order a policy sees them no
+// other file says.
+Config with_observations(Config config, const DemonstrationContents& contents) {
+  if (!config.data.observations.empty()) return config;
+  for (const auto& key : contents.observations) config.data.observations.push_back(key.name);
+  config.resolved_text = resolved_deck(config);
+  return config;
+}
+
 void check_task(const Config& config, const DemonstrationContents& contents, int observations, int actions) {
   const int inputs = contents.observation_width * config.data.frame_stack;
+  if (config.data.frame_stack > 1 && observations != inputs)
+    throw InputError(config.where_of("data.frame_stack"), "data.frame_stack",
+                     fmt::format("found {} with a task of {}", config.data.frame_stack,
+                                 counted(observations, "observation")),
+                     fmt::format("the demonstrations have {}; allowed: 1 with a task whose observations keep "
+                                 "their last values (history: {} at each), recorded so",
+                                 contents.observation_width, config.data.frame_stack));
   if (observations != inputs || actions != contents.action_width)
     throw InputError(config.task.where, "task",
                      counted(observations, "observation") + " and " + counted(actions, "action"),
@@ -90,6 +119,7 @@ std::string validate_demonstrations(const Config& as_given, const ImportedModel*
   if (model != nullptr) beside = rank_memory(config, *model, session, Holds::trials);
   DemonstrationPlan plan = plan_demonstrations(config, std::move(contents), session, beside);
   text += fmt::format("  {}\n  {}\n", contents_text(plan.contents), plan.memory);
+  if (const std::string left = left_out_text(plan.contents); !left.empty()) text += "  " + left + "\n";
   const Windows windows(config, plan.contents, window_shape(config));
   text += fmt::format("  {}", epoch_text(config, plan.contents, windows, make_sampler(config, windows)));
   if (const WindowShape shape = window_shape(config); shape.sequence > 1)
@@ -104,7 +134,7 @@ std::string validate_demonstrations(const Config& as_given, const ImportedModel*
 ExitCode imitate(const Config& as_given, Session& session) {
   check_keys(as_given);
   DemonstrationContents contents = look_together(as_given, session);
-  const Config given = fit_batch(as_given, contents, session.size());
+  const Config given = fit_batch(with_observations(as_given, contents), contents, session.size());
   for (std::size_t i = as_given.notes.size(); i < given.notes.size(); ++i) info(given.notes[i]);
   Config config = for_ranks(given, session.size());
   config.learning.iterations = ImitationLearner::iterations(given.learning);
@@ -123,6 +153,7 @@ ExitCode imitate(const Config& as_given, Session& session) {
   DemonstrationPlan plan = plan_demonstrations(config, std::move(contents), session, beside);
   info(plan.memory);
   info(contents_text(plan.contents));
+  if (const std::string left = left_out_text(plan.contents); !left.empty()) warn(left);
   if (const std::string text = effective_batch_text(given, session.size()); !text.empty()) info(text);
   const std::unique_ptr<Demonstrations> demonstrations =
       read_demonstrations(config, std::move(plan), session);

@@ -1,5 +1,8 @@
 #include "src/driver/refusals.hpp"
 
+#include <fmt/format.h>
+
+#include <regex>
 #include <string>
 
 #include "src/base/counted.hpp"
@@ -31,6 +34,29 @@ void refuse_trajectories(const Config& config, const char* verb) {
         config.where_of("output.trajectory.every"), "output.trajectory.every",
         std::string("trajectories asked of ") + verb,
         "rollout records trajectories (control.source=policy control.checkpoint=<run directory>)");
+}
+
+std::string echoed_actions_text(const Config& config) {
+  static const std::regex action(R"(\b(last_)?action\b)"), bounds(R"(\b(clamp|min|max|tanh)\b)");
+  const bool bounded = config.learning.diffuses()
+                           ? config.diffusion.clip_sample
+                           : config.policy.squash_actions || config.policy.clip_actions > 0;
+  if (!config.learning.imitates() || bounded) return "";
+  for (const TermConfig& term : config.task.observations) {
+    const std::string& text = term.expression;
+    const bool echoes =
+        term.term == "last_action" || (std::regex_search(text, action) && !std::regex_search(text, bounds));
+    if (!echoes || term.clip) continue;
+    return fmt::format(
+        "task.observations: {} shows the policy its own last action, which nothing bounds: a clone that errs "
+        "may act further and further away; {} or a clip at the observation bounds it",
+        term.term.empty() ? text : term.term,
+        config.learning.diffuses()
+            ? "diffusion.clip_sample=true"
+            : "policy.clip_actions=X, X the largest action of the data, policy.squash_actions=true with "
+              "data.normalize_actions=min_max,");
+  }
+  return "";
 }
 
 }  // namespace maniple

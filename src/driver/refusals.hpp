@@ -1,6 +1,8 @@
 // What several verbs refuse in the same words, before they set up anything.
 #pragma once
 
+#include <string>
+
 #include "src/config/config.hpp"
 #include "src/parallel/session.hpp"
 
@@ -16,5 +18,9 @@ void require_demonstrations(const Config& config);
 void require_environments_for_ranks(const Config& config, const Session& session);
 // output.trajectory.every with a verb that records no trajectories.
 void refuse_trajectories(const Config& config, const char* verb);
+
+// A warning where a policy from demonstrations sees its own actions and nothing bounds them, so that a small
+// error may grow from step to step; "": it does not.
+std::string echoed_actions_text(const Config& config);
 
 }  // namespace maniple

@@ -285,6 +285,8 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                    build_description()));
   if (holds != Holds::trials) info("memory: " + memory_text(memory));
   for (const std::string& warning : model.warnings) warn(warning);
+  const bool acts = holds != Holds::environments;
+  if (const std::string echoed = acts ? echoed_actions_text(config) : ""; !echoed.empty()) warn(echoed);
   if (const std::string idle = idle_ranks_text(partition, session.size(), "environments");
       !idle.empty() && holds != Holds::trials)
     warn(idle);

@@ -168,6 +168,13 @@ void warm_start(Learner& learner, const TrainingRun& run) {
   const WarmStart start =
       read_warm_start(run.config.learning.warm_start, run.identity, archive, run.collectives);
   learner.warm_started(start.names);
+  if (start.cloned) {
+    info(fmt::format(
+        "warm start from {}, update {} of imitate: the actor begins with its weights, which take in its "
+        "normalisation; critic, standard deviation (policy.init_std) and optimizer begin anew",
+        run.config.learning.warm_start, start.step));
+    return;
+  }
   std::string missing;
   for (const ArchiveEntry& entry : archive.entries())
     if (std::find(start.names.begin(), start.names.end(), entry.name) == start.names.end())

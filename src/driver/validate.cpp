@@ -154,8 +154,9 @@ std::string model_text(const Config& config, Session& session, ImportedModel& mo
       counted(session.size(), "rank"), memory_lines(config, model, session));
   if (config.task.present) text += task_table(config.task, task);
   std::vector<std::string> warnings = model.warnings;
-  if (const std::string idle = idle_ranks_text(partition, session.size(), "environments"); !idle.empty())
-    warnings.push_back(idle);
+  for (const std::string& warning :
+       {echoed_actions_text(config), idle_ranks_text(partition, session.size(), "environments")})
+    if (!warning.empty()) warnings.push_back(warning);
   for (const std::string& warning : warnings) text += "warning: " + warning + "\n";
   return text;
 }

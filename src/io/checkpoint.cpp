@@ -629,6 +629,7 @@ WarmStart read_warm_start(const std::string& file_or_directory, const Checkpoint
       load_replicated(file_or_directory, identity, archive, collectives, CheckpointPurpose::warm_start);
   WarmStart result;
   result.step = loaded.step;
+  result.cloned = loaded.identity.kind == "imitate" && identity.kind == "train";
   result.same_task = loaded.identity.model_digest == identity.model_digest &&
                      loaded.identity.task_digest == identity.task_digest;
   if (!result.same_task)

@@ -74,6 +74,7 @@ std::int64_t read_replicated(const std::string& file_or_directory, const Checkpo
 // those that the file has, whatever model, task or batch they come from. InputError where the policy differs.
 struct WarmStart {
   std::int64_t step = 0;
+  bool cloned = false;                   // by imitate, for a run that trains
   bool same_task = true;                 // model and task are those of this run
   std::vector<std::string> differences;  // keys of the task's deck, as far as they are known
   std::vector<std::string> names;        // of the entries that were read

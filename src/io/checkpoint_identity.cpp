@@ -134,6 +134,59 @@ void check_policy(const std::string& path, const CheckpointIdentity& stored, con
   }
 }
 
+// A value of a deck's text, in quotes or not.
+bool has_value(const std::string& text, const std::string& value) {
+  return text == value || text == '"' + value + '"';
+}
+
+// Whether the actor of a run that trains can begin with what `imitate` made: an MLP whose normalisation its
+// first and last layers take in. One message names all keys to set.
+void check_clone(const std::string& path, const CheckpointIdentity& stored, const CheckpointIdentity& run) {
+  const auto of_run = values_of(run.policy), of_file = values_of(stored.policy);
+  std::map<std::string, std::string> mine(of_run.begin(), of_run.end()),
+      theirs(of_file.begin(), of_file.end());
+  const bool squashes = theirs["policy.squash_actions"] == "true";
+  const bool moves_actions =
+      std::any_of(stored.settings.begin(), stored.settings.end(), [](const std::string& line) {
+        return line.starts_with("data.normalize_actions: ") && line.find("none") == std::string::npos;
+      });
+  const char* const found =
+      of_file.empty() || theirs.contains("diffusion.down_dims") ? "a diffusion policy of imitate"
+      : theirs.contains(kCamerasLine)                           ? "a policy that sees pictures"
+      : theirs["policy.modes"] != "0"                           ? "a mixture (learning.loss gmm)"
+      : !has_value(theirs["policy.recurrent"], "none")          ? "a recurrent policy of imitate"
+      : theirs["policy.state_dependent_std"] == "true" ? "a policy of imitate with policy.state_dependent_std"
+      : squashes && moves_actions
+          ? "a policy of imitate with policy.squash_actions and data.normalize_actions"
+          : nullptr;
+  if (found != nullptr)
+    throw InputError(
+        SourceLocation{path}, "learning.warm_start", std::string("found ") + found,
+        "allowed of imitate: an MLP of vectors with learning.loss l2, l1, smooth_l1 or gaussian, "
+        "policy.recurrent none, policy.state_dependent_std false, and policy.squash_actions "
+        "false or data.normalize_actions none");
+  for (const char* const key : {"task.observations", "task.actions"})
+    if (mine[key] != theirs[key])
+      throw InputError(SourceLocation{path}, key, "the checkpoint has " + theirs[key],
+                       "this run has " + mine[key]);
+  // (what the clone's normalisation does its layers do from now on)
+  for (const char* const key :
+       {"policy.normalize_observations", "policy.shared", "policy.state_dependent_std"})
+    theirs[key] = "false";
+  std::vector<std::string> keys;
+  for (const char* const key : {"policy.hidden", "policy.activation", "policy.layer_norm", "policy.recurrent",
+                                "policy.squash_actions", "policy.state_dependent_std",
+                                "policy.normalize_observations", "policy.shared"})
+    if (mine[key] != theirs[key]) {
+      keys.push_back(fmt::format("{}={}", key, theirs[key]));
+      std::erase_if(keys.back(), [](char c) { return c == ' ' || c == '"'; });
+    }
+  if (!keys.empty())
+    throw InputError(SourceLocation{path}, "learning.warm_start",
+                     "found a policy of imitate, whose actor is not this run's",
+                     fmt::format("allowed: with {}", fmt::join(keys, " ")));
+}
+
 // Settings that act at the beginning of a run alone, or that its random numbers, counts of steps, order of
 // samples and arrays depend on.
 const std::set<std::string_view> kLastingSettings{
@@ -201,7 +254,9 @@ std::string text_of(const std::vector<Difference>& differences) {
 void check_identity(const std::string& path, const CheckpointIdentity& stored, const CheckpointIdentity& run,
                     CheckpointPurpose purpose) {
   // (a policy may go on with other terms of the same sizes: read_warm_start() says so)
-  if (purpose == CheckpointPurpose::warm_start) return check_policy(path, stored, run, purpose);
+  if (purpose == CheckpointPurpose::warm_start)
+    return stored.kind == "imitate" && run.kind == "train" ? check_clone(path, stored, run)
+                                                           : check_policy(path, stored, run, purpose);
   auto compare = [&](const char* key, const std::string& found, const std::string& wanted) {
     if (found != wanted)
       throw InputError(SourceLocation{path}, key, "the checkpoint has " + found, "this run has " + wanted);

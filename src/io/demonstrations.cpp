@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "src/base/activity.hpp"
@@ -157,6 +158,20 @@ class OpenFile {
     }
     return found;
   }
+  // What is not among `taken`, with what it is.
+  std::vector<std::string> others(const std::string& demonstration,
+                                  const std::vector<std::string>& taken) const {
+    std::vector<std::string> found;
+    for (const std::string& key : keys(demonstration)) {
+      if (std::find(taken.begin(), taken.end(), key) != taken.end()) continue;
+      const hdf5::Dataset dataset = hdf5::open_dataset(file_, observation(demonstration, key));
+      const hdf5::Shape shape = hdf5::shape_of(dataset);
+      const hdf5::Shape frame(shape.begin() + (shape.empty() ? 0 : 1), shape.end());
+      found.push_back(fmt::format("{} ({}{})", key, hdf5::type_of(dataset),
+                                  frame.empty() ? "" : " " + hdf5::shape_text(frame)));
+    }
+    return found;
+  }
   // Of the datasets; "camera/depth" lies in a group of its own.
   std::vector<std::string> keys(const std::string& demonstration) const {
     const std::string path = path_of(demonstration, layout_.observations);
@@ -261,7 +276,10 @@ class OpenFile {
     if (!hdf5::has_path(file_, path)) {
       std::vector<std::string> keys;
       if (hdf5::has_path(file_, "mask")) keys = names_below("mask");
-      refuse(key, path_, "found no /" + path, "allowed: \"\" or one of: " + list_of(keys));
+      refuse(key, path_, "found no /" + path,
+             keys.empty() ? "the file has no lists of demonstrations below /mask; tools/datasets.py split "
+                            "--mask makes them"
+                          : "allowed: \"\" or one of: " + list_of(keys));
     }
     const auto refuse_list = [&](const std::string& found) {
       refuse(key, path_, "/" + path + " is " + found, "allowed: a list of texts, names of demonstrations");
@@ -358,7 +376,8 @@ std::vector<std::string> read_isolated(const Config& config, const std::vector<s
 }
 
 // The child's answer about one file, a line each: layout; number of keys, then names and shapes of a frame;
-// width of actions; how many demonstrations are to learn from, held out and unused; of each frames and name.
+// width of actions; how many observations are left out, and which; how many demonstrations are to learn from,
+// held out and unused; of each frames and name.
 // `wanted`: keys of the observations; where it is empty, it becomes those that are taken.
 std::string describe_file(const Config& config, const std::string& path, std::vector<std::string>& wanted) {
   const OpenFile file(config, path);
@@ -436,8 +455,12 @@ std::string describe_file(const Config& config, const std::string& path, std::ve
   std::string text = fmt::format("{}\n{}\n", layout.name, keys.size());
   for (std::size_t k = 0; k < keys.size(); ++k)
     text += fmt::format("{}\n{}\n", keys[k], fmt::join(shapes[k], " "));
-  return text + fmt::format("{}\n{} {} {}\n{}", shapes.back().front(), division.learned.size(),
-                            division.held_out.size(), division.unused, demonstrations);
+  std::vector<std::string> left_out;
+  if (config.data.observations.empty()) left_out = file.others(names.front(), keys);
+  text += fmt::format("{}\n{}\n", shapes.back().front(), left_out.size());
+  for (const std::string& other : left_out) text += in_a_line(other) + "\n";
+  return text + fmt::format("{} {} {}\n{}", division.learned.size(), division.held_out.size(),
+                            division.unused, demonstrations);
 }
 
 // What describe_file() says.
@@ -474,6 +497,7 @@ DemonstrationContents contents_of(const std::string& description) {
     }
   }
   found.action_width = static_cast<int>(numbers(1).front());
+  for (std::int64_t left = numbers(1).front(); left > 0; --left) found.left_out.push_back(next());
   const std::vector<std::int64_t> counts = numbers(3);
   found.held_out = static_cast<std::size_t>(counts[1]);
   found.unused = static_cast<std::size_t>(counts[2]);
@@ -672,12 +696,15 @@ DemonstrationContents look_at_demonstrations(const Config& config) {
       config, paths, [&](std::size_t file) { return describe_file(config, paths[file], wanted); });
   DemonstrationContents all = contents_of(descriptions.front());
   all.unused = 0;
+  std::set<std::string> seen(all.left_out.begin(), all.left_out.end());
   std::vector<Demonstration> learned, held_out;
   for (std::size_t file = 0; file < paths.size(); ++file) {
     DemonstrationContents found = contents_of(descriptions[file]);
     check_alike(config, paths[file], found, paths.front(), all);
     all.layouts.resize(static_cast<std::size_t>(entries[file]) + 1, found.layouts.front());
     all.unused += found.unused;
+    for (const std::string& other : found.left_out)
+      if (seen.insert(other).second) all.left_out.push_back(other + " of " + paths[file]);
     const std::size_t first_held_out = found.demonstrations.size() - found.held_out;
     for (std::size_t i = 0; i < found.demonstrations.size(); ++i) {
       Demonstration& demonstration = found.demonstrations[i];

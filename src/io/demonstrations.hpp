@@ -52,8 +52,11 @@ struct DemonstrationContents {
   std::size_t held_out = 0;          // demonstrations of data.validation_filter
   std::size_t unused = 0;            // demonstrations of the files that data.filter_key does not list
   std::vector<std::string> layouts;  // by file of data.file
-  std::int64_t frames = 0;           // of all
-  std::int64_t learned_frames = 0;   // of those to learn from, the first ones
+  // Observations that are there and not among those taken, where data.observations names none: "flag (bool)",
+  // those that only another file than the first has with its path.
+  std::vector<std::string> left_out;
+  std::int64_t frames = 0;          // of all
+  std::int64_t learned_frames = 0;  // of those to learn from, the first ones
 
   int row_width() const { return observation_width + action_width; }
   std::size_t row_bytes() const {

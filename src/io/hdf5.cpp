@@ -2,7 +2,10 @@
 // durable.
 #include "src/io/hdf5.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,6 +13,7 @@
 
 #include "src/base/error.hpp"
 #include "src/io/commit.hpp"
+#include "src/io/hdf5_sources.hpp"
 #include "src/io/seal.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/partition.hpp"
@@ -21,6 +25,9 @@ namespace {
 
 // Datasets may be larger than their file by what compression can do (deflate: 1032), small ones always.
 constexpr double kMostExpansion = 1100, kAlwaysAllowedBytes = 64e6;
+
+// The filter that h5py brings itself.
+constexpr H5Z_filter_t kLzf = 32000;
 
 // Of the chunks of a dataset; HDF5 allows them less than 4 GiB.
 constexpr hsize_t kSmallChunkBytes = hsize_t{1} << 20, kLargeChunkBytes = hsize_t{1} << 30,
@@ -111,6 +118,13 @@ std::string last_error() {
 [[noreturn]] void throw_error(const std::string& what, const std::string& reason) {
   const std::size_t number = reason.find("errno = ");
   const int error = number == std::string::npos ? 0 : std::atoi(reason.c_str() + number + 8);
+  if (reason.find("version number") != std::string::npos)
+    throw Error(what + ": " + reason +
+                "; a later version of HDF5 than this program's wrote it, and python -m maniple.datasets trim "
+                "OLD NEW writes it so that it can be read");
+  if (reason.find("truncated file") != std::string::npos)
+    throw Error(what +
+                ": it ends before its last byte, so that it was not written or copied whole: " + reason);
   if (is_transient(error)) throw TransientError(what + ": " + reason);
   if (error != 0) throw FileError(what + ": " + reason);
   throw Error(what + ": " + reason);
@@ -156,7 +170,24 @@ File create_plain_file(const std::string& path, std::int64_t bytes) {
   return create_with(path, bytes, 0);
 }
 
+namespace {
+
+// What a program writes and has not flushed is not in the file. A file system without locks says nothing.
+void refuse_writer(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;  // which the library says better
+  const bool locked = ::flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(file);
+  if (locked)
+    throw Error(path +
+                ": another program has it open for writing (it holds a lock): what is not written yet would "
+                "be missing; close it there first");
+}
+
+}  // namespace
+
 File open_file(const std::string& path, bool writable) {
+  if (!writable) refuse_writer(path);
   const Properties access = file_access();
   // files of others may be of any version
   if (!writable) check(H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST), path);
@@ -375,16 +406,20 @@ std::string read_text(hid_t file, const std::string& name) {
   return text;
 }
 
-Dataset open_dataset(hid_t file, const std::string& name) {
+Dataset open_dataset(hid_t file, const std::string& name, int level) {
   Dataset dataset(check_id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), "dataset " + name));
   const Type type(check_id(H5Dget_type(dataset), name));
   double bytes = static_cast<double>(H5Tget_size(type));
   for (const hsize_t extent : shape_of(dataset)) bytes *= static_cast<double>(extent);
-  hsize_t stored = 0;
-  check(H5Fget_filesize(file, &stored), name);
-  if (bytes > kMostExpansion * static_cast<double>(stored) + kAlwaysAllowedBytes)
-    throw Error(fmt::format("dataset {}: {:.3g} bytes in a file of {} bytes: sparse datasets are not read",
-                            name, bytes, stored));
+  hsize_t own = 0;
+  check(H5Fget_filesize(file, &own), name);
+  double stored = static_cast<double>(own);
+  const Properties creation(check_id(H5Dget_create_plist(dataset), name));
+  stored += bytes_elsewhere(file, creation, name, level);
+  if (bytes > kMostExpansion * stored + kAlwaysAllowedBytes)
+    throw Error(
+        fmt::format("dataset {}: {:.3g} bytes in a file of {:.0f} bytes: sparse datasets are not read", name,
+                    bytes, stored));
   return dataset;
 }
 
@@ -421,10 +456,11 @@ void check_read(herr_t status, hid_t dataset, const std::string& what) {
     const H5Z_filter_t filter = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &none, nullptr,
                                                sizeof name, name, &settings);
     if (filter >= 0 && H5Zfilter_avail(filter) <= 0)
-      throw Error(
-          fmt::format("{}: compressed by a filter that is not installed here, {} (HDF5's filter {}); where "
-                      "it is, h5repack -f GZIP=4 OLD NEW writes a file that can be read anywhere",
-                      what, *name == '\0' ? "which has no name" : name, filter));
+      throw Error(fmt::format(
+          "{}: compressed by a filter that is not installed here, {} (HDF5's filter {}); {} OLD "
+          "NEW writes a file that can be read anywhere",
+          what, *name == '\0' ? "which has no name" : name, filter,
+          filter == kLzf ? "python -m maniple.datasets trim" : "where it is, h5repack -f GZIP=4"));
   }
   throw_error(what, reason);
 }

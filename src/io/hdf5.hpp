@@ -61,7 +61,9 @@ void check(herr_t status, const std::string& what);
 File create_file(const std::string& path, std::int64_t bytes);
 // The same without the seal's room, for files that other programs go on with.
 File create_plain_file(const std::string& path, std::int64_t bytes);
-File open_file(const std::string& path, bool writable);  // no file locks
+// Takes no lock of its own. For reading, Error where another program has the file open for writing, as far as
+// its lock (flock, as h5py takes it) or the file itself says so.
+File open_file(const std::string& path, bool writable);
 // Writes what is left to write and closes; the destructor of File would keep an error to itself.
 void close(File& file, const std::string& path);
 
@@ -105,8 +107,10 @@ void create_deflated(hid_t file, const std::string& name, const Deflated& bytes,
 void create_text(hid_t file, const std::string& name, const std::string& text,
                  const std::string& description);
 std::string read_text(hid_t file, const std::string& name);
-// Refuses datasets whose numbers cannot all be in the file (2^60 elements of which none was written).
-Dataset open_dataset(hid_t file, const std::string& name);
+// Refuses datasets whose numbers cannot all be there (2^60 elements of which none was written): those of a
+// virtual one are in other datasets, and of an external one in plain files, in whose place the library gives
+// fill values where they are missing (see hdf5_sources.hpp, for which `level` is).
+Dataset open_dataset(hid_t file, const std::string& name, int level = 0);
 Shape shape_of(hid_t dataset);
 std::string shape_text(const Shape& shape);  // "[2, 3]"
 std::string type_of(hid_t dataset);

@@ -526,6 +526,49 @@ void Policy::restored() {
   upload_normalizer();
 }
 
+void Policy::describe_warm_start(Archive& archive) {
+  describe(archive);
+  if (normalizes()) return;
+  units_ = DataUnits(network_.sizes.observations, network_.sizes.actions);
+  units_.describe(archive);
+}
+
+void Policy::warm_started(bool cloned) {
+  if (cloned) take_in_units();
+  restored();
+}
+
+// W ((x - mean) * scale) + b = (W scale) x + (b - W scale mean) below, and likewise above.
+void Policy::take_in_units() {
+  float* const own = parameters_host_.data() + parameters_host_.extent(0) - network_.parameters;
+  std::fill_n(own + network_.log_std, network_.own_deviations(),
+              static_cast<float>(std::log(config_.init_std)));
+  const Layer& first = network_.layers[0];
+  for (int o = 0; o < first.outputs; ++o) {
+    double bias = own[first.bias + o];
+    for (int i = 0; i < first.inputs; ++i) {
+      const auto input = static_cast<std::size_t>(i);
+      float& weight = own[first.weight + o * first.stride() + i];
+      const double scaled = static_cast<double>(weight) * units_.observation_scale[input];
+      bias -= scaled * units_.observation_mean[input];
+      weight = static_cast<float>(scaled);
+    }
+    own[first.bias + o] = static_cast<float>(bias);
+  }
+  for (int l = 0; l < network_.num_layers; ++l) {
+    const Layer& last = network_.layers[l];
+    const int row = network_.actor.first - last.target;
+    if (!last.is_dense() || row < 0 || row >= last.outputs) continue;
+    for (int k = 0; k < network_.sizes.actions; ++k) {
+      const auto action = static_cast<std::size_t>(k);
+      for (int i = 0; i < last.inputs; ++i)
+        own[last.weight + (row + k) * last.stride() + i] *= units_.action_scale[action];
+      float& bias = own[last.bias + row + k];
+      bias = bias * units_.action_scale[action] + units_.action_mean[action];
+    }
+  }
+}
+
 ParameterBounds Policy::deviation_bounds() const {
   const double lowest = config_.min_std, highest = config_.max_std;
   if (lowest <= 0 && highest <= 0) return {};

@@ -72,6 +72,12 @@ class Policy : public ActingPolicy {
   // Everything a restart or an evaluation needs.
   void describe(Archive& archive) override;
   void restored() override;
+  // What another run begins with; where this one normalizes nothing, also the units of a policy of imitate.
+  void describe_warm_start(Archive& archive);
+  // After its entries were loaded. `cloned`: by imitate, whose units go into the actor's first and last
+  // layers, so that it acts as it did, with the deviation of policy.init_std. What had no entry stays as it
+  // is.
+  void warm_started(bool cloned);
 
   const Network& network() const { return network_; }
   const SampleLayout& layout() const { return layout_; }
@@ -104,6 +110,7 @@ class Policy : public ActingPolicy {
 
  private:
   void upload_normalizer();
+  void take_in_units();
 
   PolicyConfig config_;
   const bool imitates_;
@@ -116,7 +123,7 @@ class Policy : public ActingPolicy {
   Kokkos::View<float*, MemorySpace> network_parameters_;  // a part of them
   Kokkos::View<float*, MemorySpace>::HostMirror parameters_host_;
   ObservationNormalizer normalizer_;
-  DataUnits units_;  // in place of the normalizer, where the policy imitates
+  DataUnits units_;  // in place of the normalizer, where the policy imitates or begins with one that did
   Kokkos::View<float*, MemorySpace> normal_mean_, normal_scale_, action_mean_, action_scale_;
   std::vector<float> used_mean_, used_scale_;
 };

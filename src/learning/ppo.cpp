@@ -358,16 +358,19 @@ void Ppo::describe_policy(Archive& archive) {
 }
 
 void Ppo::describe_warm_start(Archive& archive) {
-  policy_.describe(archive);
+  policy_.describe_warm_start(archive);
   optimizer_.describe_moments(archive, "ppo");
   // the unit of the critic, without which what has been learned is no start for another run
   advantages_.describe_values(archive, "ppo");
 }
 
 void Ppo::warm_started(const std::vector<std::string>& names) {
-  policy_.restored();
+  const auto has = [&](const char* name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  policy_.warm_started(has("policy/action_scale"));
   optimizer_.restored();
-  advantages_.warm_started(policy_, std::find(names.begin(), names.end(), "ppo/value_mean") != names.end());
+  advantages_.warm_started(policy_, has("ppo/value_mean"));
 }
 
 void Ppo::restored() {

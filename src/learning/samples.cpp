@@ -36,8 +36,6 @@ Windows::Windows(const Config& config, const DemonstrationContents& contents, co
     std::int64_t count = demonstration.frames;
     if (!shape.pad_stack) count -= shape.stack - 1;
     count -= shape.sequence - 1 - shape.padding_after();
-    if (count < 1 && !config.learning.diffuses())
-      refuse_short(config, shape, demonstration, demonstration.frames + 1 - count);
     if (count < 1) {
       ++skipped_;
       skipped_frames_ += demonstration.frames;
@@ -162,6 +160,9 @@ std::string epoch_text(const Config& config, const DemonstrationContents& conten
   if (config.data.drop_last && left > 0)
     text += fmt::format("; {} of each epoch fill no batch and are left out (data.drop_last)",
                         counted(left, "sample"));
+  if (contents.held_out > 0 && config.learning.steps < sampler.batches_per_epoch())
+    text += fmt::format("; no validation_loss, since learning.steps ({}) end before the first epoch does",
+                        config.learning.steps);
   if (windows.skipped() > 0)
     text += fmt::format("; {} ({}) of these too short, left out", counted(windows.skipped(), "demonstration"),
                         counted(windows.skipped_frames(), "frame"));

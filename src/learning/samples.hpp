@@ -27,8 +27,8 @@ struct WindowShape {
 
 class Windows {
  public:
-  // InputError, with data.file's place in the deck, where a demonstration is too short without padding; a
-  // policy of diffusion learns from the others, as the original does.
+  // Demonstrations that are too short without padding have no samples. InputError, with data.file's place in
+  // the deck, where all to learn from are.
   Windows(const Config& config, const DemonstrationContents& contents, const WindowShape& shape);
 
   const WindowShape& shape() const { return shape_; }

@@ -77,7 +77,7 @@ def test_trim(data, tmp_path):
     if extra:
         with h5py.File(tmp_path / "out.hdf5") as file:
             assert file["episode_0/truncations"][()].tolist() == [False] * (len(found[0][2]) - 1) + [True]
-    assert "no episode has a step from 100" in tool("trim", data, tmp_path / "none.hdf5", "--from", 100, exit_code=2)
+    assert "no episode has a step at or behind --from 100; the longest" in tool("trim", data, tmp_path / "none.hdf5", "--from", 100, exit_code=2)
     assert not list(tmp_path.glob("none*"))
 
 

@@ -281,7 +281,7 @@ BAD = {
               ["found no /data/demo_0/obs/camera", "there are: camera/depth, image, position, velocity"]),
     "lzf": (compressed(compression="lzf"), [],
             ["/data/demo_1/obs/velocity: compressed by a filter that is not installed here, lzf (HDF5's filter 32000)",
-             "h5repack -f GZIP"]),
+             "python -m maniple.datasets trim OLD NEW"]),
     "filter": (None, ["data.filter_key=test"], ["data.filter_key", "found no /mask/test", "empty, train"]),
     "empty filter": (None, ["data.filter_key=empty"], ["data.filter_key", "/mask/empty has no demonstrations"]),
     "held out": (None, ["data.validation_filter=test"], ["data.validation_filter: ", "found no /mask/test", "empty, train"]),

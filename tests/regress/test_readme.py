@@ -80,6 +80,7 @@ SHORTER = {
     "inputs/imitate/README.md": {
         "train inputs/train/pendulum_swingup.yaml": "train inputs/train/pendulum_swingup.yaml learning.iterations=10",
         "learning.steps=20000": "learning.steps=200",
+        "learning.iterations=50 output.directory=runs/tuned_clone": "learning.iterations=2 output.directory=runs/tuned_clone",
         ".venv/bin/python tools/plot_learning_curve.py": "true",  # test_tools.py draws runs of imitate ...
         ".venv/bin/python tools/two_roads.py draw": "true",  # ... and test_two_roads.py roads
     },

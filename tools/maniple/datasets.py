@@ -4,6 +4,7 @@ OUT and what does not add up to IN, and the last line says both.
     python -m maniple.datasets trim IN OUT --from 10 --to -5             steps of each episode, as Python slices
     python -m maniple.datasets merge OUT IN IN ...
     python -m maniple.datasets split IN train.hdf5=0.9 valid.hdf5=0.1 --seed 0
+    python -m maniple.datasets split IN OUT --mask 0.1 --seed 0          all episodes, with lists /mask/train and /mask/valid
     python -m maniple.datasets filter IN OUT --min-return 100 --min-length 20 --mask success --episodes 0,3,7-12
     python -m maniple.datasets convert IN OUT                            Zarr of diffusion_policy, ALOHA, RLDS: robomimic's layout
 
@@ -99,8 +100,8 @@ def finish(file: h5py.File, like: DataSet, masks: dict[str, list[str]]) -> None:
         file[f"mask/{name}"] = np.array(episodes, dtype="S") if episodes else np.zeros(0, "S1")
 
 
-def write(path: Path, sources: list[tuple[DataSet, list[str]]]) -> tuple[int, int]:
-    """A file of these episodes, numbered anew; returns how many, and their steps."""
+def write(path: Path, sources: list[tuple[DataSet, list[str]]], lists: dict[str, list[str]] | None = None) -> tuple[int, int]:
+    """A file of these episodes, numbered anew; returns how many, and their steps. `lists`: masks in place of those of that name."""
     first = sources[0][0]
     masks: dict[str, list[str]] = {}
     with writing(path, *(source for source, _ in sources)) as file:
@@ -115,7 +116,7 @@ def write(path: Path, sources: list[tuple[DataSet, list[str]]]) -> tuple[int, in
                 if first.layout == "minari":
                     target.attrs["id"] = number
                 number += 1
-            for mask, members in source.masks().items():
+            for mask, members in (source.masks() | (lists or {})).items():
                 masks.setdefault(mask, []).extend(new[name] for name in members if name in new)
         finish(file, first, masks)
     return number, sum(source.total(names)[1] for source, names in sources)
@@ -146,11 +147,15 @@ def trim(path: Path, target: Path, first: int | None, last: int | None) -> None:
                 part = values[a:b + frames - length]
                 if key in data.ends and b < length:
                     part[-1] = 1
-                episode.create_dataset(key, data=part, compression=values.compression)
+                # (what HDF5 itself does not read, as lzf of h5py, becomes what it does)
+                compression = "gzip" if values.compression == "lzf" else values.compression
+                episode.create_dataset(key, data=part, compression=compression)
                 episode[key].attrs.update(values.attrs.items())
             steps += b - a
         if not kept:
-            raise Unreadable(f"{path}: no episode has a step from {first} to {last}; the longest has "
+            asked = f"at or behind --from {first}" * (first is not None) + " and " * (None not in (first, last)) + \
+                f"before --to {last}" * (last is not None)
+            raise Unreadable(f"{path}: no episode has a step {asked}; the longest has "
                              f"{max(map(data.steps, data.names))}")
         finish(file, data, {mask: [kept[name] for name in members if name in kept] for mask, members in data.masks().items()})
         episodes, before = data.total()
@@ -207,6 +212,25 @@ def split(path: Path, parts: list[str], seed: int) -> None:
             said.append(f"{target}: {count(*write(target, [(data, [data.names[i] for i in sorted(order[a:b])])]))}")
         rest = [data.names[i] for i in sorted(order[bounds[-1]:])]
         print(f"{path}: {count(*data.total())}; {'; '.join(said)}; left out: {count(*data.total(rest))}{named(rest)}")
+
+
+def split_lists(path: Path, parts: list[str], share: float, seed: int) -> None:
+    """A copy whose lists /mask/train and /mask/valid data.filter_key and data.validation_filter take, as robomimic's."""
+    if len(parts) != 1 or "=" in parts[0]:
+        raise Unreadable(f"{' '.join(parts)}: found {len(parts)} part{'s' * (len(parts) != 1)}; allowed with --mask: the name of one "
+                         "file, which has all episodes")
+    with reading(path) as (data,):
+        if data.layout != "robomimic":
+            raise Unreadable(f"{path}: found {data.layout}'s layout; allowed with --mask: robomimic's, which has lists of episodes")
+        held_out = round(share * len(data.names))
+        if not 0 < held_out < len(data.names):
+            raise Unreadable(f"--mask {share:g}: found {held_out} of {len(data.names)} episodes to hold out; allowed: a share that takes "
+                             "one at least and leaves one")
+        chosen = set(np.random.default_rng(seed).permutation(len(data.names))[:held_out].tolist())
+        lists = {mask: [name for i, name in enumerate(data.names) if (i in chosen) == (mask == "valid")] for mask in ("train", "valid")}
+        written = write(Path(parts[0]), [(data, data.names)], lists)
+        print(f"{path}: {count(*data.total())}; {parts[0]}: {count(*written)}; left out: {count(0, 0)}; mask/train: "
+              f"{count(*data.total(lists['train']))}; mask/valid: {count(*data.total(lists['valid']))}")
 
 
 def numbers_of(text: str) -> set[int]:
@@ -272,12 +296,14 @@ def main() -> None:
     verb = verbs.add_parser("split")
     verb.add_argument("path", type=Path)
     verb.add_argument("parts", nargs="+", metavar="FILE=SHARE")
+    verb.add_argument("--mask", type=float, metavar="SHARE", help="write one file with lists of what to learn from and what to hold out")
     verb.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     try:
         match given.verb:
             case "trim": trim(given.path, given.target, given.first, given.last)
             case "merge": merge(given.target, given.paths)
+            case "split" if given.mask is not None: split_lists(given.path, given.parts, given.mask, given.seed)
             case "split": split(given.path, given.parts, given.seed)
             case "filter": filtered(given.path, given.target, given)
             case "convert": print(convert(given.path, given.target))
