@@ -42,6 +42,18 @@ def test_what_is_imported_is_asked_for(file):
     assert imported(file) <= allowed
 
 
+@pytest.mark.parametrize("file", ["checkpoints.py", "export.py", "plot.py", "replay.py"])
+def test_functions_have_types(file):
+    """Those of modules and classes say what they take and give; py.typed promises it."""
+    tree = ast.parse((ROOT / "tools/maniple" / file).read_text())
+    owners = [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]
+    for function in (node for owner in owners for node in owner.body if isinstance(node, ast.FunctionDef)):
+        given = function.args
+        taken = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+        untyped = [argument.arg for argument in taken if argument.annotation is None and argument.arg != "self"]
+        assert not untyped and function.returns is not None, f"{file}:{function.lineno}: {function.name}: {untyped or 'what it gives'}"
+
+
 @pytest.mark.parametrize("script", ["datasets", "export_csv", "export_onnx", "from_lerobot", "plot_learning_curve", "replay"])
 def test_scripts_are_names_of_the_packages_commands(script):
     """What a checkout has as tools/NAME.py, an installation starts as python -m maniple.MODULE."""

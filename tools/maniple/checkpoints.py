@@ -3,9 +3,13 @@
 import itertools
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from maniple.results import checkpoints_in, open_file, text_of
+import h5py
+
+from maniple.results import Run, checkpoints_in, open_file, text_of
 
 # what the mean action does not depend on
 OF_NO_MEAN = ("policy.critic_hidden", "policy.std_transform", "policy.min_std", "policy.max_std")
@@ -15,7 +19,7 @@ class BadInput(ValueError):
     """What was given holds no policy of a run; says why."""
 
 
-def newest_checkpoint(run):
+def newest_checkpoint(run: str | Path) -> Path:
     """The checkpoint file of most iterations in the directory of a run."""
     files = checkpoints_in(Path(run) / "checkpoints")
     if not files:
@@ -23,16 +27,16 @@ def newest_checkpoint(run):
     return files[-1]
 
 
-def lines_of(checkpoint, name):
+def lines_of(checkpoint: h5py.File, name: str) -> list[str]:
     """Of a text in a checkpoint; none where one of an earlier version does not have it."""
     return text_of(checkpoint[name][()]).splitlines() if name in checkpoint else []
 
 
-def mixes(run):
+def mixes(run: Run) -> bool:
     return run.setting("learning.algorithm", None) == "bc" and run.setting("learning.loss", None) == "gmm"
 
 
-def compared(run, checkpoint):
+def compared(run: Run, checkpoint: h5py.File) -> Iterator[tuple[str, Any, Any]]:
     """What must agree in a checkpoint and the results of its run: the key, and the value that each of them has."""
     yield "kind of run", text_of(checkpoint.attrs["kind"]), run.record.get("verb", "none")
     for line in lines_of(checkpoint, "run/settings"):
@@ -62,7 +66,7 @@ def compared(run, checkpoint):
             yield f"task.{section}", *pair
 
 
-def check_run(run, checkpoint):
+def check_run(run: Run, checkpoint: h5py.File) -> None:
     """BadInput where the results are not those of the run that wrote the checkpoint: settings are taken from them, and
     with those of another run the weights make another policy."""
     for key, found, wanted in compared(run, checkpoint):
@@ -73,7 +77,7 @@ def check_run(run, checkpoint):
                            "checkpoint, with the settings it had then")
 
 
-def opened(file, chosen):
+def opened(file: Path, chosen: Any) -> h5py.File:
     """A checkpoint to read. If the user did not choose it, a message about damage says how to choose another one."""
     try:
         return open_file(file)

@@ -30,15 +30,21 @@ import itertools
 import json
 import os
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+import h5py
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from maniple.checkpoints import BadInput, check_run, mixes, newest_checkpoint, opened
 from maniple.onnx_encoder import encode_images
 from maniple.results import Run, refuse, text_of, what_is_missing
+
+Array = NDArray[Any]
 
 VARIANCE_FLOOR = 1e-5  # of the program's normalizer, in src/learning/policy.cpp
 ACTIVATIONS = {"elu": "Elu", "relu": "Relu", "tanh": "Tanh", "leaky_relu": "LeakyRelu", "identity": "Identity"}
@@ -49,23 +55,23 @@ OPSET = 17
 class Graph:
     """Nodes one after the other, from the observation on."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.nodes, self.constants, self.value = [], [], "observation"
 
-    def constant(self, values, kind=np.float32):
+    def constant(self, values: Any, kind: type = np.float32) -> str:
         self.constants.append(numpy_helper.from_array(np.asarray(values, kind), f"constant{len(self.constants)}"))
         return self.constants[-1].name
 
-    def node(self, operator, *inputs, output=None, **attributes):
+    def node(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         """The name of what comes out; inputs are names."""
         output = output or f"{operator.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, inputs, [output], **attributes))
         return output
 
-    def add(self, operator, *constants, output=None, **attributes):
+    def add(self, operator: str, *constants: Any, output: str | None = None, **attributes: Any) -> None:
         self.value = self.node(operator, self.value, *map(self.constant, constants), output=output, **attributes)
 
-    def activate(self, name):
+    def activate(self, name: str) -> None:
         before = self.value
         if name == "silu":
             self.value = self.node("Mul", before, self.node("Sigmoid", before))
@@ -78,11 +84,11 @@ class Graph:
         else:
             self.add(ACTIVATIONS[name])
 
-    def split(self, value, names):
+    def split(self, value: str, names: list[str]) -> list[str]:
         self.nodes.append(helper.make_node("Split", [value], names, axis=1))
         return names
 
-    def gates(self, cell, hidden, count):
+    def gates(self, cell: h5py.Group, hidden: str, count: int) -> Iterator[tuple[str, ...]]:
         """What input and hidden state give to a cell's gates, each."""
         found = []
         for of, value in (("input", self.value), ("state", hidden)):
@@ -91,7 +97,7 @@ class Graph:
             found.append(self.split(gemm, [f"{gemm}_{gate}" for gate in range(count)]))
         return zip(*found)
 
-    def gru(self, cell, hidden):
+    def gru(self, cell: h5py.Group, hidden: str) -> list[str]:
         """A recurrent cell in torch's form; its state after the step."""
         reset, update, new = self.gates(cell, hidden, 3)
         reset, update = (self.node("Sigmoid", self.node("Add", *pair)) for pair in (reset, update))
@@ -99,7 +105,7 @@ class Graph:
         self.value = self.node("Add", new, self.node("Mul", update, self.node("Sub", hidden, new)))
         return [self.value]
 
-    def lstm(self, cell, hidden, kept):
+    def lstm(self, cell: h5py.Group, hidden: str, kept: str) -> list[str]:
         """The same of a long short-term memory."""
         entered, forgotten, new, shown = (self.node("Add", *pair) for pair in self.gates(cell, hidden, 4))
         entered, forgotten, shown = (self.node("Sigmoid", value) for value in (entered, forgotten, shown))
@@ -108,7 +114,7 @@ class Graph:
         self.value = self.node("Mul", shown, self.node("Tanh", kept))
         return [self.value, kept]
 
-    def recurrent(self, kind, cells):
+    def recurrent(self, kind: str, cells: list[h5py.Group]) -> int:
         """Layers of cells, from `state` to `next_state`; the size of the state."""
         parts = {"gru": 1, "lstm": 2}[kind]
         names = [f"state_{place}" for place in range(parts * len(cells))]
@@ -121,7 +127,7 @@ class Graph:
         self.value = value
         return weights(cells[0], "state")[0].shape[1] * len(names)
 
-    def units(self, policy, run):
+    def units(self, policy: h5py.Group, run: Run) -> None:
         """From what a network gives to actions, of the last axis."""
         if run.setting("policy.squash_actions", False):
             self.add("Tanh")
@@ -130,7 +136,7 @@ class Graph:
             self.add("Add", policy["action_mean"][()])
         self.clip(run.setting("policy.clip_actions", None))
 
-    def mixture(self, policy, run, matrix, bias, modes, actions):
+    def mixture(self, policy: h5py.Group, run: Run, matrix: Array, bias: Array, modes: int, actions: int) -> None:
         """Modes with their probabilities, and the likeliest."""
         given, means = self.value, modes * actions
         logits = self.node("Gemm", given, self.constant(matrix[2 * means:]), self.constant(bias[2 * means:]), transB=1)
@@ -145,12 +151,12 @@ class Graph:
         chosen = self.node("OneHot", likeliest, self.constant(modes, np.int64), self.constant([0, 1]))  # [batch, 1, modes]
         self.value = self.node("Squeeze", self.node("MatMul", chosen, "mode_actions"), self.constant([1], np.int64))
 
-    def clip(self, bound):
+    def clip(self, bound: float) -> None:
         if bound > 0:
             self.add("Clip", -bound, bound)
 
 
-def weights(group, layer):
+def weights(group: h5py.Group, layer: str) -> tuple[Array, Array]:
     """The matrix [outputs, inputs] of a layer, whose rows are padded in the file, and its biases."""
     stored = group[f"{layer}/weight"]
     inputs = int(re.search(r"the first (\d+) of each used", stored.attrs["description"])[1])
@@ -161,7 +167,7 @@ def weights(group, layer):
 class Camera:
     """What a policy sees of a camera, and the input of its ONNX model."""
 
-    def __init__(self, run, text, frames):
+    def __init__(self, run: Run, text: str, frames: list[int]) -> None:
         self.name, size = text.rsplit(" ", 1)
         self.size = [int(side) for side in size.split("x")]  # height, width, channels
         crop = run.setting("image.crop", None) or self.size[:2]
@@ -169,7 +175,7 @@ class Camera:
         self.crop = crop
         self.info = helper.make_tensor_value_info(self.name, TensorProto.UINT8, ["batch", *frames, *self.size])
 
-    def features(self, graph, policy):
+    def features(self, graph: Graph, policy: h5py.Group) -> str:
         """[picture, features] of all frames."""
         pixels = graph.node("Reshape", self.name, graph.constant([-1, *self.size], np.int64))
         ends = (self.first, np.add(self.first, self.crop), [1, 2])
@@ -178,28 +184,28 @@ class Camera:
         return encode_images(graph, lambda name: tensor_of(group, name), pixels, *self.crop)
 
 
-def tensor_of(group, name):
+def tensor_of(group: h5py.Group, name: str) -> Array:
     """A parameter in torch's shape, which its description says."""
     shape = re.match(r"\[([\d, ]+)\]", group[name].attrs["description"])[1]
     return group[name][()].reshape([int(size) for size in shape.split(",")])
 
 
-def cameras_of(run, checkpoint, frames):
+def cameras_of(run: Run, checkpoint: h5py.File, frames: list[int]) -> list[Camera]:
     """Those whose pictures a policy sees; `frames`: axes of their inputs before the picture's own."""
     text = re.search("^data.cameras=(.*)$", text_of(checkpoint.attrs["policy"]), re.MULTILINE)
     return [Camera(run, camera, frames) for camera in text[1].split(", ")] if text else []
 
 
-def without_folders(deck):
+def without_folders(deck: str) -> str:
     """A resolved deck with files and directories by their names alone: where they are on this machine helps nobody."""
-    def name(path):
+    def name(path: re.Match[str]) -> str:
         return path[0] if path[1].startswith("package:") else f'"{Path(path[1]).name}"'
 
     keys = r"^  (file|overlay|checkpoint|directory|warm_start|status_file): "
     return "\n".join(re.sub(r'"([^"]*)"', name, line) if re.match(keys, line) else line for line in deck.split("\n"))
 
 
-def finished(run, checkpoint, description, **properties):
+def finished(run: Run, checkpoint: h5py.File, description: onnx.GraphProto, **properties: str) -> onnx.ModelProto:
     """The model of a graph, with where it comes from."""
     model = helper.make_model(description, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="maniple",
                               producer_version=str(run.record["version"]))
@@ -210,7 +216,7 @@ def finished(run, checkpoint, description, **properties):
     return model
 
 
-def model_of(run, checkpoint):
+def model_of(run: Run, checkpoint: h5py.File) -> onnx.ModelProto:
     """The ONNX model of the policy in an open checkpoint, with the settings of the run that wrote it."""
     policy, graph = checkpoint["policy"], Graph()
     hidden = len(run.setting("policy.hidden"))
@@ -275,7 +281,7 @@ def model_of(run, checkpoint):
     return finished(run, checkpoint, description)
 
 
-def diffusion_model_of(run, checkpoint):
+def diffusion_model_of(run: Run, checkpoint: h5py.File) -> onnx.ModelProto:
     """The ONNX model of the denoising network, ConditionalUnet1D of diffusion_policy."""
     policy, graph = checkpoint["policy"], Graph()
     horizon, seen = run.setting("diffusion.prediction_horizon"), run.setting("diffusion.observation_horizon")
@@ -364,18 +370,18 @@ def diffusion_model_of(run, checkpoint):
         action_mean=listed(policy["action_mean"][()]), action_scale=listed(policy["action_scale"][()]))
 
 
-def listed(numbers):
+def listed(numbers: Iterable[float]) -> str:
     return ",".join(f"{number:.9g}" for number in numbers)
 
 
-def alphas_cumprod(steps):
+def alphas_cumprod(steps: int) -> Array:
     """Of the schedule squaredcos_cap_v2 (Nichol and Dhariwal 2021): the share of the signal's variance that a step leaves."""
     left = np.cos((np.arange(steps + 1) / steps + 0.008) / 1.008 * np.pi / 2) ** 2
     beta = np.minimum(1 - left[1:] / left[:-1], 0.999).astype(np.float32)
     return np.cumprod((np.float32(1) - beta).astype(float))
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="directory of a training")
     which = parser.add_mutually_exclusive_group()
@@ -393,11 +399,12 @@ def main():
         refuse(error)
 
 
-def write(model, output):
+def write(model: onnx.ModelProto, output: Path) -> None:
     """Whole or not at all: on a full disk what was there before stays, and nothing else does."""
     try:
         if output.exists() and not output.is_file():  # (a device is not to be replaced)
-            return onnx.save(model, output)
+            onnx.save(model, output)
+            return
         place = Path(os.path.realpath(output))
         beside = place.with_name(f".{os.getpid()}.{place.name}")  # (its suffix is the format)
         try:
@@ -411,7 +418,7 @@ def write(model, output):
         raise BadInput(f"{output} cannot be written: {error.strerror or error}") from error
 
 
-def export(arguments):
+def export(arguments: argparse.Namespace) -> None:
     file = arguments.checkpoint or newest_checkpoint(arguments.run / "best" if arguments.best else arguments.run)
     if not file.is_file():
         raise BadInput(f"{file} is not there")

@@ -11,28 +11,38 @@ lowest to the highest.
 import argparse
 import csv
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
+from numpy.typing import NDArray
 
 from maniple.results import Run, refuse, results_path
+
+Numbers = NDArray[np.float64]
+Metrics = Mapping[str, Numbers]
+Settings = dict[str, tuple[Numbers, Numbers]]  # by name: steps [row], and values [seed, row]
+Curves = tuple[str | None, str | None, Settings]  # with what they go over and the metric; None where no run has rows
 
 INK, GREY, GRID = "#1f2430", "#7b8394", "#e6e8ee"
 BLUE, ORANGE, GREEN, RED, PURPLE, TEAL = "#2f6fde", "#e8862e", "#2f9e6e", "#d1495b", "#7d5ba6", "#1b9aaa"
 LINES = (BLUE, ORANGE, GREEN, RED, PURPLE, TEAL, "#a0712f", "#5c6b8a")
 
 
-def line_style(number):
+def line_style(number: int) -> tuple[str, str]:
     """(colour, dashes) of line `number` of a panel; no two of 24 are alike."""
     return LINES[number % len(LINES)], ("-", "--", ":")[number // len(LINES) % 3]
 
 
-def style():
+def style() -> None:
     plt.rcParams.update({
         "font.size": 9, "axes.edgecolor": GREY, "axes.labelcolor": INK, "axes.titlesize": 10,
         "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.titlecolor": INK, "text.color": INK,
@@ -42,21 +52,21 @@ def style():
     })
 
 
-def human(value):
+def human(value: float) -> str:
     for limit, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= limit:
             return f"{value / limit:.3g} {suffix}"
     return f"{value:.3g}"
 
 
-def legend_below(axis, points, **how):
+def legend_below(axis: Axes, points: float, **how: Any) -> None:
     """A legend that many points below the axis, where it hides no curve."""
     below = axis.transAxes + ScaledTranslation(0, -points / 72, axis.figure.dpi_scale_trans)
     axis.legend(loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, ncols=2, borderpad=0, borderaxespad=0,
                 columnspacing=1, **how)
 
 
-def find(metrics, *names):
+def find(metrics: Metrics, *names: str) -> Numbers | None:
     """The first of the metrics that exists and has a finite value."""
     for name in names:
         if name in metrics and np.isfinite(metrics[name]).any():
@@ -64,7 +74,7 @@ def find(metrics, *names):
     return None
 
 
-def steps_of(metrics):
+def steps_of(metrics: Metrics) -> tuple[Numbers, str] | None:
     """(values, their name) that the curves go over; None: no training."""
     for name, label in (("env_steps", "environment steps"), ("updates", "updates")):
         if len(metrics.get(name, [])):
@@ -72,13 +82,13 @@ def steps_of(metrics):
     return None
 
 
-def over_steps(axis, heading, steps):
+def over_steps(axis: Axes, heading: str, steps: Numbers) -> None:
     axis.set_title(heading)
     axis.set_xlim(0, steps[-1])
     axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
 
 
-def panels():
+def panels() -> tuple[Figure, Axes, Any]:
     """A figure, its large panel, and the four small ones beside it."""
     style()
     figure, axes = plt.subplots(2, 3, figsize=(11, 5.4), width_ratios=(1.7, 1, 1), layout="constrained")
@@ -88,7 +98,7 @@ def panels():
     return figure, figure.add_subplot(grid[:, 0]), axes[:, 1:]
 
 
-def mark_last(axis, steps, values, colour, text):
+def mark_last(axis: Axes, steps: Numbers, values: Numbers, colour: str, text: str) -> None:
     finite = np.flatnonzero(np.isfinite(values))
     if finite.size:
         last = finite[-1]
@@ -97,7 +107,7 @@ def mark_last(axis, steps, values, colour, text):
                       textcoords="offset points", ha="right", fontweight="bold", color=colour, fontsize=12)
 
 
-def draw_speed(axis, heading, steps, wall):
+def draw_speed(axis: Axes, heading: str, steps: Numbers, wall: Numbers) -> None:
     speed = np.diff(steps, prepend=0.0) / np.maximum(np.diff(wall, prepend=0.0), 1e-9)
     axis.plot(steps, speed, color=TEAL, linewidth=1.5)
     over_steps(axis, heading, steps)
@@ -105,7 +115,7 @@ def draw_speed(axis, heading, steps, wall):
     axis.yaxis.set_major_formatter(lambda y, _: human(y) if y else "0")
 
 
-def draw_imitation(results, ceiling, title):
+def draw_imitation(results: Run, ceiling: float | None, title: str) -> Figure:
     metrics = results.metrics
     steps, label = steps_of(metrics)
     wall = np.asarray(metrics["wall_seconds"])
@@ -124,7 +134,7 @@ def draw_imitation(results, ceiling, title):
     over_steps(main, "Loss", steps)
     main.set_xlim(0, steps[-1] * 1.02)
 
-    def evaluated(axis, heading, name, colour):
+    def evaluated(axis: Axes, heading: str, name: str, colour: str) -> None:
         values = find(metrics, name)
         over_steps(axis, heading, steps)
         if values is None:
@@ -153,7 +163,7 @@ def draw_imitation(results, ceiling, title):
     return figure
 
 
-def draw(results, ceiling, title):
+def draw(results: Run, ceiling: float | None, title: str) -> Figure:
     metrics = results.metrics
     if "env_steps" not in metrics:
         return draw_imitation(results, ceiling, title)
@@ -215,7 +225,7 @@ class NoRows(Problem):
     """A run that was no training, or has only begun."""
 
 
-def curve_of(path, metric):
+def curve_of(path: Path, metric: str | None) -> tuple[str, str, Numbers, Numbers]:
     """Of a run's results: what the curve goes over, the metric (None: return or loss), steps, and [row] of the metric."""
     with Run(path) as results:
         over = steps_of(results.metrics)
@@ -228,7 +238,7 @@ def curve_of(path, metric):
         return label, metric, steps, np.asarray(results.metrics[metric])
 
 
-def settings_of_ensemble(directory, metric=None):
+def settings_of_ensemble(directory: Path, metric: str | None = None) -> Curves:
     """What the curves go over, the metric (None: return or loss), and by setting, "learning.gamma=0.99: 2 seeds": steps and
     [seed, row] of the metric, as far as all seeds have come."""
     with open(directory / "ensemble_results.csv", newline="") as file:
@@ -253,7 +263,7 @@ def settings_of_ensemble(directory, metric=None):
     return label, metric, settings
 
 
-def settings_of_runs(paths, metric=None):
+def settings_of_runs(paths: Sequence[Path], metric: str | None = None) -> Curves:
     """The same of runs and ensembles, each by its name: that of its directory, or the path where two have the same."""
     folders = [path if path.is_dir() else path.parent for path in paths]
     names = Counter(folder.resolve().name for folder in folders)
@@ -275,13 +285,14 @@ def settings_of_runs(paths, metric=None):
     return label, metric, settings
 
 
-def existing(path):
+def existing(path: Path) -> Path:
     if not path.is_file():
         raise Problem(f"{path}: no such file")
     return path
 
 
-def draw_settings(settings, metric, label, ceiling, title):
+def draw_settings(settings: Settings, metric: str | None, label: str | None, ceiling: float | None,
+                  title: str) -> Figure:
     """A line for each setting, its mean over the seeds where it has several, in a band of their range."""
     style()
     figure, axis = plt.subplots(figsize=(8, 4.5), layout="constrained")
@@ -303,7 +314,7 @@ def draw_settings(settings, metric, label, ceiling, title):
     return figure
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path, nargs="+", help="directories of training runs or ensembles, or a results.h5 of each")
     parser.add_argument("--output", type=Path, help="picture to write; default: learning_curve.png beside the results, of several "
@@ -322,7 +333,7 @@ def main():
         refuse(error)
 
 
-def plot(arguments):
+def plot(arguments: argparse.Namespace) -> None:
     first, *others = arguments.results
     ensemble = (first / "ensemble_results.csv").is_file()
     folder = first if ensemble else results_path(first).parent

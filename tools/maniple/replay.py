@@ -13,6 +13,7 @@ headless Chromium.
 """
 
 import argparse
+import io
 import os
 import re
 import shutil
@@ -20,8 +21,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from maniple.browser import Browser
 from maniple.replay_scene import scene
@@ -35,7 +38,7 @@ PARTS = ("marks.js", "curves.js", "replay.js")  # in the order in which they nee
 MOST_ENVS = 1000  # that a browser still draws
 
 
-def page(description, arrays, three):
+def page(description: str, arrays: str, three: Path) -> str:
     sources = [three / "three.min.js", three / "examples/js/controls/OrbitControls.js", *(PAGE / part for part in PARTS)]
     for source in sources:
         if not source.is_file():
@@ -47,12 +50,12 @@ def page(description, arrays, three):
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
 
-def page_of(given, version="", version_file=""):
+def page_of(given: argparse.Namespace, version: str = "", version_file: str = "") -> str:
     recording = recording_of(given.run, given)
     return page(*scene(recording, given.faces, given.force_scale, version, version_file), given.three)
 
 
-def replace(file, text):
+def replace(file: Path, text: str) -> None:
     """A file that is whole at any moment."""
     temporary = file.with_name(f"{file.name}.tmp.{os.getpid()}")
     try:
@@ -62,12 +65,12 @@ def replace(file, text):
         temporary.unlink(missing_ok=True)
 
 
-def report(file, what="replay"):
+def report(file: Path, what: str = "replay") -> None:
     print(f"{what}: {file} ({file.stat().st_size / 1e6:.1f} MB)", flush=True)
 
 
 # ---- pages of a run in progress ----
-def state_of(path):
+def state_of(path: Path) -> list[tuple[str, int]]:
     """What changes when a run saves something: its checkpoints, and what its results have."""
     directory = path if path.is_dir() else path.parent
     checkpoints = [checkpoints_in(directory / folder)[-1:] for folder in ("checkpoints", "best/checkpoints")]
@@ -77,7 +80,7 @@ def state_of(path):
     return newest or [(results.name, results.stat().st_mtime_ns)] if results.is_file() else []
 
 
-def follow(given, output):
+def follow(given: argparse.Namespace, output: Path) -> None:
     """Writes the page again after every change, until Ctrl-C. A page asks a script beside it, which file: pages may load, for
     its version."""
     if not given.run.exists():
@@ -110,7 +113,8 @@ def follow(given, output):
 
 
 # ---- pictures and films ----
-def film_writer(file, fps, width, height):
+def film_writer(file: Path, fps: float, width: int, height: int
+                ) -> tuple[Callable[[io.BytesIO], Any], Callable[[], None]]:
     """(add(png), close()) of a film in H.264, by PyAV, or by ffmpeg where that is installed."""
     try:
         import av
@@ -143,7 +147,7 @@ def film_writer(file, fps, width, height):
     return lambda png: process.stdin.write(png.read()), close
 
 
-def pictures(given):
+def pictures(given: argparse.Namespace) -> None:
     """The picture of a time, and the film, of the page in a browser."""
     width, height = given.size
     # (Chromium's helpers may write for a moment after their end)
@@ -182,14 +186,14 @@ def pictures(given):
             report(given.video, "video")
 
 
-def size_of(text):
+def size_of(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)x(\d+)", text)
     if not found or not all(64 <= int(side) <= 8192 and int(side) % 2 == 0 for side in found.groups()):
         raise argparse.ArgumentTypeError(f"{text}; allowed: WIDTHxHEIGHT, even numbers from 64 to 8192, for instance 1280x720")
     return int(found[1]), int(found[2])
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="directory of a run, its results.h5, or a file of demonstrations")
     parser.add_argument("--output", type=Path, help="page to write; default: replay.html in the run's directory, or beside the file")
