@@ -122,7 +122,11 @@ TEST(Windows, RepeatTheEndsOfADemonstration) {
   EXPECT_EQ(Windows(config, contents, bare).samples(), 1 + 3);
   EXPECT_EQ(rows(bare, 0), (Rows{0, 1, 2}));
   EXPECT_EQ(rows(bare, 3), (Rows{5, 6, 7}));
-  EXPECT_THROW(rows({.stack = 3, .sequence = 2, .pad_stack = false, .pad_sequence = false}, 0), InputError);
+  const WindowShape longer{.stack = 3, .sequence = 2, .pad_stack = false, .pad_sequence = false};
+  EXPECT_EQ(Windows(config, contents, longer).skipped(), 1);  // the first has 3 frames
+  EXPECT_EQ(Windows(config, contents, longer).samples(), 2);
+  EXPECT_EQ(rows(longer, 0), (Rows{3, 4, 5, 6}));
+  EXPECT_THROW(rows({.stack = 5, .sequence = 2, .pad_stack = false, .pad_sequence = false}, 0), InputError);
 }
 
 }  // namespace
