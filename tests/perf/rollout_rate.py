@@ -5,8 +5,8 @@ sampling-based control calls them: from one state, many sequences of controls, o
     python tests/perf/rollout_rate.py ant --rollouts 1024 --horizon 32 --threads 1 --output rollout_rate.json
 
 They take turns in one process, on the same cores, with the same model, state and controls, in double precision. Thread
-pools of MuJoCo are kept between calls. A column says what share of a call of maniple.rollout() goes into the import of
-the model, which it does in each call. Maniple needs a build (tools/run.sh).
+pools of MuJoCo are kept between calls, as maniple.rollout() keeps what it has made of a model. Maniple needs a build
+(tools/run.sh).
 """
 
 import argparse
@@ -48,7 +48,7 @@ def seconds_of(call, seconds):
 
 
 def programs(model, threads, arguments):
-    """By name: what rolls out controls number `k` and gives the states; and the import of the model alone."""
+    """By name: what rolls out controls number `k` and gives the states."""
     import maniple
 
     data = mujoco.MjData(model)
@@ -77,14 +77,13 @@ def programs(model, threads, arguments):
             return batch.rollout(arguments.horizon, controls[k % CONTROLS], record=[full, "sensordata"])[full]
 
         found["mujoco.batch"] = of_batch
-    sensors = ["sensordata"] if model.nsensordata else []
-    return found, lambda k: maniple.Simulation(model, arguments.rollouts, fields=sensors, threads=threads)
+    return found
 
 
 def measured(name, threads, arguments):
-    """Steps per second of each, turn by turn, and the share of the import; the first steps must agree."""
+    """Steps per second of each, turn by turn; the first steps must agree."""
     model = model_of(name)
-    found, imported = programs(model, threads, arguments)
+    found = programs(model, threads, arguments)
     first = {program: call(0)[:, :3] for program, call in found.items()}
     for program, states in first.items():
         if not np.allclose(states, first["mujoco.rollout"], rtol=1e-6, atol=1e-6):
@@ -93,9 +92,7 @@ def measured(name, threads, arguments):
     turns = [{program: steps / seconds_of(call, arguments.seconds) for program, call in found.items()}
              for _ in range(arguments.alternations)]
     rates = {program: statistics.median(turn[program] for turn in turns) for program in found}
-    import_seconds = seconds_of(imported, arguments.seconds / 4)
-    return {"model": name, "threads": threads, "steps_per_second": rates, "import_seconds": import_seconds,
-            "call_seconds": steps / rates["maniple"],
+    return {"model": name, "threads": threads, "steps_per_second": rates, "call_seconds": steps / rates["maniple"],
             "ratio": {program: statistics.median(turn["maniple"] / turn[program] for turn in turns)
                       for program in found if program != "maniple"}}
 
@@ -115,7 +112,7 @@ def main():
         parser.error(f"{len(cores)} cores are there")
     warnings.simplefilter("ignore")
     rows = []
-    print(f"{'model':10} {'threads':>7} {'Maniple':>10} {'mujoco.rollout':>15} {'mujoco.batch':>13} {'ratios':>13} {'call':>9} {'import':>7}"
+    print(f"{'model':10} {'threads':>7} {'Maniple':>10} {'mujoco.rollout':>15} {'mujoco.batch':>13} {'ratios':>13} {'call':>9}"
           f"   steps/s, {arguments.rollouts} rollouts of {arguments.horizon} steps")
     for name in arguments.models or MODELS:
         for threads in arguments.threads:
@@ -125,7 +122,7 @@ def main():
             rates, ratios = row["steps_per_second"], row["ratio"]
             print(f"{Path(name).stem:10} {threads:7} {rates['maniple']:10.4g} {rates['mujoco.rollout']:15.4g} "
                   f"{rates.get('mujoco.batch', float('nan')):13.4g} {' '.join(f'{ratio:5.1f}x' for ratio in ratios.values()):>13} "
-                  f"{1e3 * row['call_seconds']:6.1f} ms {100 * row['import_seconds'] / row['call_seconds']:5.0f} %", flush=True)
+                  f"{1e3 * row['call_seconds']:6.1f} ms", flush=True)
     if arguments.output:
         arguments.output.write_text(json.dumps({"rollouts": arguments.rollouts, "horizon": arguments.horizon, "rows": rows}, indent=1))
 

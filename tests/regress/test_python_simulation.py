@@ -67,8 +67,9 @@ def test_rollouts_end_as_mujocos(damping, value):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir("/tmp")  # (MuJoCo writes its warnings into a file)
         want, _ = mujoco.rollout.rollout(model, mujoco.MjData(model), start, control)
-    found, _ = maniple.rollout(model, start, control)
-    np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-9)
+    for _ in range(2):  # the simulation is kept, with what it knows of bad states
+        found, _ = maniple.rollout(model, start, control)
+        np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-9)
     ended = [np.all(rows[-1] == rows[-2]) for rows in found]
     assert ended == ([True] * 3 if damping > 1 else [False, not abs(value) < 1e10, False])
 
@@ -89,6 +90,39 @@ def test_rollouts_are_mujocos(name):
     assert again[0] is filled[0] and again[1] is filled[1]
     for first, second in zip(got, again, strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+def test_calls_in_a_row_do_not_know_each_other():
+    """Simulations are kept between calls: what one has left, controls, bad states, warm starts, is gone in the next, and
+    a model that has changed is another."""
+    from maniple import simulation as kept
+
+    model = load("actuators")
+    states, control = starts(model, 12), controls(model, 12, 20)
+    bad = control.copy()
+    bad[3, 5] = np.nan
+
+    def calls():
+        yield maniple.rollout(model, states, control)
+        yield maniple.rollout(model, states, bad)
+        yield maniple.rollout(model, states, nstep=20)
+        yield maniple.rollout(model, states, control, initial_warmstart=np.ones(model.nv))
+        model.opt.gravity[2] -= 1
+        yield maniple.rollout(model, states, control)
+        model.opt.gravity[2] += 1
+        yield maniple.rollout(model, states, control)
+
+    kept._kept.clear()
+    together = list(calls())
+    assert len(kept._kept) == 2
+    for first, last in zip(together[0], together[-1], strict=True):
+        np.testing.assert_array_equal(first, last)
+    assert np.abs(together[0][0] - together[4][0]).max() > 1e-3
+    apart = calls()
+    for found in together:
+        kept._kept.clear()
+        for values, fresh in zip(found, next(apart), strict=True):
+            np.testing.assert_array_equal(values, fresh)
 
 
 @pytest.mark.parametrize("arguments", [

@@ -232,15 +232,36 @@ def rollout(model: mujoco.MjModel | Sequence[mujoco.MjModel], initial_state: Arr
     for numbers in alike.values():
         rows = slice(None) if len(alike) == 1 else numbers
         count = batch if len(alike) == 1 else len(numbers)
-        simulation = Simulation(models[numbers[0]], count, fields=["sensordata"] if nsensordata else [], overrides=overrides,
-                                threads=threads)
-        _set_state(simulation, models[numbers[0]], starts[rows])
-        simulation["qacc_warmstart"] = 0 if warm is None else warm[rows]
         of_these = found if len(alike) == 1 else (np.empty((count, steps, nstate)), np.empty((count, steps, nsensordata)))
-        simulation.rollout(None if controls is None else np.ascontiguousarray(controls[rows]), *of_these)
+        with _kept_simulation(models[numbers[0]], count, overrides, threads) as simulation:
+            _set_state(simulation, models[numbers[0]], starts[rows])
+            simulation["qacc_warmstart"] = 0 if warm is None else warm[rows]
+            simulation.rollout(None if controls is None else np.ascontiguousarray(controls[rows]), *of_these)
         if len(alike) > 1:
             found[0][rows], found[1][rows] = of_these
     return found
+
+
+_kept: dict[tuple[Any, ...], Simulation] = {}  # of the last calls of rollout(), by what they were made of
+MOST_KEPT = 4
+
+
+@contextmanager
+def _kept_simulation(model: mujoco.MjModel, count: int, overrides: Mapping[str, Any] | None,
+                     threads: int | None) -> Iterator[Simulation]:
+    """Control by sampling asks for the same model over and over, whose import takes longer than short rollouts. Every number
+    of the model is compared, as any may have changed since; rollouts set whatever others change of a state."""
+    stored = np.empty(mujoco.mj_sizeModel(model), np.uint8)
+    mujoco.mj_saveModel(model, None, stored)
+    key = (stored.tobytes(), count, repr(sorted((overrides or {}).items())), threads)
+    simulation = _kept.pop(key, None)  # nobody else has it while it is used
+    if simulation is None:
+        simulation = Simulation(model, count, fields=["sensordata"] if model.nsensordata else [], overrides=overrides,
+                                threads=threads)
+    yield simulation
+    _kept[key] = simulation
+    while len(_kept) > MOST_KEPT:
+        _kept.pop(next(iter(_kept)), None)
 
 
 def _state_size(model: mujoco.MjModel) -> int:
