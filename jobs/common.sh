@@ -79,14 +79,15 @@ launch() {
 
 # on_good_nodes NODE...: starts the run on these nodes by `start NODE...`, which the caller defines, and once more
 # after a crash, from its newest checkpoint, on the nodes that are left: those that start a process (`probe NODE`)
-# and whose ranks did not hang. A run that ended by itself (done, bad input, stopped early) is not started again.
+# and whose ranks did not hang. A run that has no checkpoints, or ended by itself (done, bad input, stopped early), is not started again.
 on_good_nodes() {
   local nodes=("$@") good restarts=0 code node
   while :; do
     start "${nodes[@]}"
     code=$?
     case $code in 0 | 2 | 75) return $code ;; esac
-    if [ $restarts -ge "${MANIPLE_RESTARTS:-3}" ]; then
+    # (what does not continue would begin anew, with the same end in sight)
+    if [ ${#continues[@]} -eq 0 ] || [ $restarts -ge "${MANIPLE_RESTARTS:-3}" ]; then
       return $code
     fi
     restarts=$((restarts + 1))

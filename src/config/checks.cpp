@@ -76,6 +76,9 @@ void check_updates(const Config& config, const Refuse& refuse) {
                " and batch.num_envs " + std::to_string(config.batch.num_envs),
            "allowed: integer, 1 to " + std::to_string(parts) + ", " +
                (recurrent ? "" : "learning.horizon x ") + "blocks of 32 environments");
+  if (learning.critic_warmup > 0 && config.policy.shared)
+    refuse("learning.critic_warmup", "set, but policy.shared is true",
+           "allowed: with policy.shared: false, where the critic has layers of its own");
   if (learning.target_kl > 0 && learning.kl_reference != KlReference::rollout)
     refuse("learning.target_kl", "set, but learning.kl_reference is previous_epoch",
            "allowed: 0, or with learning.kl_reference: rollout");

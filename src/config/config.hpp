@@ -482,8 +482,9 @@ struct LearningConfig {
   double kl_factor = 2;    // adaptive: change when kl leaves [desired/factor, desired*factor]
   double lr_factor = 1.5;  // adaptive: by this factor
   double lr_min = 1e-6, lr_max = 1e-2;
-  bool lr_per_minibatch = true;  // adaptive after each minibatch (rsl_rl, rl_games) or each epoch
-  double target_kl = 0;          // 0: off; the iteration's updates end at 1.5 times this
+  bool lr_per_minibatch = true;    // adaptive after each minibatch (rsl_rl, rl_games) or each epoch
+  std::int64_t critic_warmup = 0;  // iterations in which the critic alone learns
+  double target_kl = 0;            // 0: off; the iteration's updates end at 1.5 times this
   KlReference kl_reference = KlReference::rollout;
   double clip_ratio = 0.2;
   double value_coef = 1;  // multiplies the value loss

@@ -233,6 +233,7 @@ const std::vector<Key>& schema() {
       KEY(learning.lr_min, above(0), "1", "Smallest learning rate of the adaptive schedule"),
       KEY(learning.lr_max, above(0), "1", "Largest learning rate of the adaptive schedule"),
       KEY(learning.lr_per_minibatch, anything(), "", "Adaptive schedule after each minibatch (rsl_rl, rl_games); false: after each epoch"),
+      KEY(learning.critic_warmup, at_least(0), "iterations", "Iterations at the start of the run in which the critic alone learns, for policies that begin as clones of demonstrations (learning.warm_start); the learning rate does not follow the KL divergence then"),
       KEY(learning.target_kl, at_least(0), "nat", "KL divergence that ends the updates of an iteration, when 1.5 times as much is passed; 0: none"),
       KEY(learning.kl_reference, anything(), "", "Policy from which the adaptive schedule measures the KL divergence: the one that acted (rsl_rl), or the one that last learned from a sample (rl_games)"),
       KEY(learning.clip_ratio, above(0), "1", "Clipping range of the probability ratio, 1 +- this"),

@@ -151,6 +151,9 @@ ExitCode run_configured(const Verb& verb, const Config& config, Session& session
     throw InputError(config.where_of("output.dataset"), "output.dataset",
                      fmt::format("a data set asked of {}", verb.name),
                      "rollout and evaluate write data sets of episodes");
+  if (config.run.wall_time > 0 && !verb.ends_in_order)
+    warn(
+        fmt::format("run.wall_time has no effect on {}: train, imitate and rollout stop in time", verb.name));
   session.watchdog().set_timeout(config.run.hang_timeout);
   set_retries(config.run.retries);
   std::optional<RunDirectory> directory;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/base/exact_sum.hpp"
 #include "kernels/nn/exact_totals.hpp"
@@ -37,11 +39,10 @@ LearnerMemory Optimizer::memory(const LearningConfig& config, std::int64_t param
   return memory;
 }
 
-Optimizer::Optimizer(const LearningConfig& config, std::int64_t parameters, int metrics, int workers,
-                     std::int64_t learned)
+Optimizer::Optimizer(const LearningConfig& config, std::int64_t parameters, int metrics, int workers)
     : config_(config),
       parameters_(parameters),
-      learned_(learned < 0 ? parameters : learned),
+      end_moved_(parameters),
       count_(totals_count(parameters, metrics)),
       learning_rate_(config.learning_rate),
       totals_("maniple::gradient_totals", static_cast<std::size_t>(totals_workers(workers) * count_)),
@@ -58,6 +59,11 @@ void Optimizer::follow(const LearningConfig& config) {
   config_.learning_rate = config.learning_rate;
   config_.desired_kl = config.desired_kl;
   config_.max_grad_norm = config.max_grad_norm;
+}
+
+void Optimizer::move_only(std::int64_t first, std::int64_t end) {
+  first_moved_ = first;
+  end_moved_ = end;
 }
 
 double* Optimizer::clear_totals() {
@@ -82,7 +88,13 @@ void Optimizer::anneal(std::int64_t iteration, std::int64_t update) {
 }
 
 std::optional<double> Optimizer::step(const Numbers<float>& parameters) {
-  const double summed = gradient_norm(totals_, parameters_, norm_blocks_), norm = summed / scale_;
+  // views of a part have the type of the whole, so that the kernels are the same
+  const auto moved = [&](const auto& view) {
+    return std::decay_t<decltype(view)>(Kokkos::subview(view, std::pair(first_moved_, end_moved_)));
+  };
+  const std::int64_t count = end_moved_ - first_moved_;
+  const Numbers<double> gradient = moved(totals_);
+  const double summed = gradient_norm(gradient, count, norm_blocks_), norm = summed / scale_;
   const bool exact = config_.reduction == Reduction::exact;
   if (inexact_ > 0 || !(summed <= (exact ? kExactLimit / 2 : std::numeric_limits<float>::max()))) {
     scale_ = std::max(scale_ / 16, kLeastScale);
@@ -104,10 +116,11 @@ std::optional<double> Optimizer::step(const Numbers<float>& parameters) {
   adam.correction1 = 1 - std::pow(config_.adam_beta1, static_cast<double>(steps_));
   adam.correction2 = 1 - std::pow(config_.adam_beta2, static_cast<double>(steps_));
   adam.bounds = bounds_;
+  adam.bounds.first -= first_moved_;
   const double limit = config_.max_grad_norm;
   adam.gradient_scale = 1 / summed_scale;
   if (limit > 0) adam.gradient_scale *= std::min(1.0, limit / (norm + 1e-6));  // as torch's clip_grad_norm_
-  apply_adam<float>(adam, totals_, learned_, parameters, moment1_, moment2_);
+  apply_adam<float>(adam, gradient, count, moved(parameters), moved(moment1_), moved(moment2_));
   return norm;
 }
 

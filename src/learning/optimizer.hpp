@@ -17,13 +17,14 @@ namespace maniple {
 
 class Optimizer {
  public:
-  // For this many parameters, with this many metrics that are summed along with their gradient. The first
-  // `learned` parameters move, or all; neither decay nor moments of before move the others.
-  Optimizer(const LearningConfig& config, std::int64_t parameters, int metrics, int workers,
-            std::int64_t learned = -1);
+  // For this many parameters, with this many metrics that are summed along with their gradient.
+  Optimizer(const LearningConfig& config, std::int64_t parameters, int metrics, int workers);
   static LearnerMemory memory(const LearningConfig& config, std::int64_t parameters, int metrics,
                               int workers);
   void keep_within(const ParameterBounds& bounds) { bounds_ = bounds; }
+  // From now on steps move parameters from the first one to before `end` alone: neither decay nor moments of
+  // before move the others, whose gradient does not count in the norm, either, where it is not 0.
+  void move_only(std::int64_t first, std::int64_t end);
   // Takes over numbers that have changed: learning rate, desired KL divergence, largest norm.
   void follow(const LearningConfig& config);
 
@@ -53,7 +54,8 @@ class Optimizer {
 
  private:
   LearningConfig config_;
-  const std::int64_t parameters_, learned_;
+  const std::int64_t parameters_;
+  std::int64_t first_moved_ = 0, end_moved_;
   const std::int64_t count_;  // of totals
   double learning_rate_;
   std::int64_t steps_ = 0;

@@ -274,6 +274,17 @@ Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::
   return network;
 }
 
+std::int64_t first_of_critic(const Network& network) {
+  std::int64_t first = network.log_std;
+  bool behind_actor = false;
+  for (int l = 0; l < network.num_layers; ++l) {
+    const Layer& layer = network.layers[l];
+    if (behind_actor && layer.is_dense()) first = std::min(first, layer.weight);
+    behind_actor = behind_actor || layer.target == network.actor.first;
+  }
+  return first;
+}
+
 TileScratch make_scratch(const Network& network, const SampleLayout& layout, int steps, bool by_blocks) {
   constexpr int metrics_and_count = 16;
   return TileScratch(

@@ -33,6 +33,8 @@ TileScratch make_scratch(const Network& network, const SampleLayout& layout, int
 // How many steps of a tile learning keeps at a time: those of a rollout or of a sequence of demonstrations,
 // or, for gradients by blocks, as many as a cache holds.
 int steps_of_tile(const Config& config);
+// The first parameter of a critic with layers of its own; its parameters end where log_std begins.
+std::int64_t first_of_critic(const Network& network);
 
 // Bytes on each rank of a policy that `workers` workers act or learn with.
 std::size_t policy_bytes(const Config& config, const Network& network, int workers);

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "kernels/nn/ppo_loss.hpp"
+#include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/config/learning_numbers.hpp"
 #include "src/learning/block_training.hpp"
@@ -63,8 +64,7 @@ Ppo::Ppo(Environment& environment, const Config& config, Collectives& collective
       sum_(collectives, workers_, clock_),
       rollout_(environment, config, policy_, workers_),
       advantages_(config.learning, environment.partition(), workers_),
-      optimizer_(config.learning, policy_.network().parameters, kNumLossMetrics, workers_,
-                 config.policy.fixed_std ? policy_.network().log_std : policy_.network().parameters),
+      optimizer_(config.learning, policy_.network().parameters, kNumLossMetrics, workers_),
       reference_log_std_("maniple::reference_log_std",
                          static_cast<std::size_t>(environment.partition().tiles * config.learning.horizon *
                                                   policy_.network().own_deviations())),
@@ -94,6 +94,9 @@ void Ppo::follow(const std::map<std::string, double>& metrics) {
 }
 
 void Ppo::start() {
+  if (config_.learning.critic_warmup > 0)
+    info(fmt::format("the critic alone learns in the first {} (learning.critic_warmup)",
+                     counted(config_.learning.critic_warmup, "iteration")));
   environment_.reset();
   if (config_.learning.random_initial_episode_length) environment_.randomize_episode_steps();
   std::map<std::string, double> metrics{{"iteration", 0}, {"env_steps", 0}, {"control_steps", 0}};
@@ -148,6 +151,9 @@ Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
   const Network& network = policy_.network();
   const Partition& partition = rollout_.partition();
   UpdateSums sums;
+  const bool warms_up = iteration_ < learning.critic_warmup;
+  optimizer_.move_only(warms_up ? first_of_critic(network) : 0,
+                       warms_up || config_.policy.fixed_std ? network.log_std : network.parameters);
   optimizer_.anneal(iteration_);
   with_training<PpoLoss<float>>(policy_.uses_library(), partition.block, [&](auto train) {
     train.network = network;
@@ -213,13 +219,14 @@ Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
         if (sums.ended) break;
         for (int i = 0; i < kNumLossMetrics; ++i) sums.metrics[i] += metrics[static_cast<std::size_t>(i)];
         epoch_kl += metrics[kKl];
-        if (learning.lr_per_minibatch) optimizer_.adapt(metrics[kKl]);
+        if (learning.lr_per_minibatch && !warms_up) optimizer_.adapt(metrics[kKl]);
         const std::optional<double> norm = optimizer_.step(policy_.parameters());
         ++sums.minibatches;
         sums.skipped += norm ? 0 : 1;
         sums.gradient_norm += norm.value_or(0);
       }
-      if (!learning.lr_per_minibatch && !sums.ended) optimizer_.adapt(epoch_kl / learning.minibatches);
+      if (!learning.lr_per_minibatch && !sums.ended && !warms_up)
+        optimizer_.adapt(epoch_kl / learning.minibatches);
     }
   });
   return sums;

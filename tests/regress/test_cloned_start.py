@@ -77,6 +77,36 @@ def test_it_learns_on_with_the_same_bits_on_any_number_of_ranks(maniple, tmp_pat
     assert len(digests) == 1
 
 
+def test_the_critic_learns_alone_first(maniple, tmp_path, demonstrations):
+    """For learning.critic_warmup iterations no number of the actor changes, and each of the critic's layers does; on any
+    number of ranks, and over a restart."""
+    clone = cloned(maniple, demonstrations, tmp_path / "clone", *NORMALIZED)
+    keys = [*TRAIN, f"learning.warm_start={clone}", "learning.critic_warmup=2", "learning.checkpoint_every=1", "learning.weight_decay=0.01"]
+    digests = set()
+    for ranks in (1, 3):
+        run = tmp_path / str(ranks)
+        if ranks == 3:
+            said = maniple("train", TASK, *keys, "learning.iterations=1", f"output.directory={run}")
+            assert "the critic alone learns in the first 2 iterations" in said.stdout
+        maniple("train", TASK, *keys, "learning.iterations=3", "learning.resume=auto", f"output.directory={run}", ranks=ranks)
+        digests.add(maniple.digest(maniple.checkpoints(run)[-1]))
+    assert len(digests) == 1
+    parts = []
+    for checkpoint in maniple.checkpoints(tmp_path / "1"):
+        with h5py.File(checkpoint) as file:
+            found = {}
+            file["policy"].visititems(lambda name, item, into=found: into.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None)
+        parts.append(found)
+    layers = sorted({name.split("/")[0] for name in parts[0] if name.startswith("layer")})
+    assert layers == [f"layer{i}" for i in range(5)]  # three of the actor, two of the critic
+    actor = [name for name in parts[0] if name.split("/")[0] in layers[:3] or name == "log_std"]
+    critic = [name for name in parts[0] if name.split("/")[0] in layers[3:]]
+    for name in actor:
+        np.testing.assert_array_equal(parts[0][name], parts[1][name])
+    assert all(np.any(parts[0][name] != parts[1][name]) for name in critic)
+    assert all(np.any(parts[1][name] != parts[2][name]) for name in [*actor, *critic])
+
+
 def test_one_message_names_every_key(maniple, tmp_path, demonstrations):
     clone = cloned(maniple, demonstrations, tmp_path / "clone", *NORMALIZED)
     begin = ("train", TASK, "batch.num_envs=70", "learning.iterations=2", f"learning.warm_start={clone}",

@@ -2,6 +2,7 @@
 the episodes began with."""
 # ctest: PROCESSORS 1 COST 30
 
+import shutil
 import subprocess
 import sys
 
@@ -50,9 +51,12 @@ def test_pairs_begin_alike(runs):
     assert len(np.unique(starts[0], axis=0)) == len(starts[0]) == 100 and np.not_equal(*lengths).sum() > 50
 
 
-def test_differences_are_of_pairs(runs):
+def test_differences_are_of_pairs(runs, tmp_path):
     returns = [maniple.Run(runs / run).evaluation["episode_return"] for run in ("1", "2")]
     found = compare(runs / "1", maniple.Run(runs / "2" / "evaluation.h5"))
+    # a directory in which nothing else is
+    shutil.copy(runs / "2" / "evaluation.h5", tmp_path)
+    assert compare(runs / "1", tmp_path) == found
     differences = returns[1] - returns[0]
     assert found.pairs == 100 and found.means == tuple(rows.mean() for rows in returns)
     assert found.difference == pytest.approx(differences.mean())

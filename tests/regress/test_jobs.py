@@ -95,6 +95,25 @@ def test_slurm_requeues_and_continues(maniple, cluster):
     assert int(maniple.checkpoints(folder / "run")[-1].stem) == reached + 2
 
 
+def test_a_task_of_an_array_is_asked_for_as_such(cluster):
+    """The last task has the number of the array, by which scontrol would mean all tasks."""
+    folder, environment = cluster
+    fake(folder, "scontrol", FAKES["scontrol"] + '[ "$2" != job ] || echo "show job $3" >> "$LOG"\n')
+    environment |= {"SLURM_ARRAY_JOB_ID": "17", "SLURM_ARRAY_TASK_ID": "3"}
+    result = run([*SLURM, "output.directory={}/run_{{task}}".format(folder), "learning.iterations=100000", "run.wall_time=3"],
+                 environment)
+    assert result.returncode == 75, result.stdout + result.stderr
+    assert "show job 17_3\n" in log(folder) and "scontrol requeue 17_3\n" in log(folder)
+    assert (folder / "run_3").is_dir()
+
+
+def test_what_does_not_continue_is_not_started_again(cluster):
+    folder, environment = cluster
+    fake(folder, "srun", 'echo started >> "$LOG"; exit 138\n')
+    result = run(["bash", "jobs/slurm/run.sbatch", "evaluate", "runs/none"], environment)
+    assert result.returncode == 138 and log(folder).count("started") == 1, result.stdout + result.stderr
+
+
 def test_a_step_that_never_ran_is_no_success(cluster):
     folder, environment = cluster
     fake(folder, "srun", "echo 'srun: error: Task launch for StepId=17.0 failed on node n1: Invalid job credential' >&2\n")

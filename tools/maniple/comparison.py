@@ -6,6 +6,7 @@ episode in its environment alone, so both policies begin alike. From a shell: py
 
 import os
 import re
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ def compare(one: str | os.PathLike[str] | Run, other: str | os.PathLike[str] | R
     Raises ValueError for evaluations of other tasks, seeds or numbers of environments, whose starts differ, KeyError for a
     metric that there is not.
     """
-    runs = [given if isinstance(given, Run) else Run(given) for given in (one, other)]
+    runs = [given if isinstance(given, Run) else Run(_evaluation_of(given)) for given in (one, other)]
     decks = [_deck_of(run) for run in runs]
     lines = [_lines_of(deck) for deck in decks]
     for key in [*lines[0], *(key for key in lines[1] if key not in lines[0])]:
@@ -53,6 +54,12 @@ def compare(one: str | os.PathLike[str] | Run, other: str | os.PathLike[str] | R
     confidence, *single = (half_width(numbers) for numbers in (second - first, first, second))
     return Comparison(pairs, (float(first.mean()), float(second.mean())), float((second - first).mean()), confidence,
                       float(np.hypot(*single)), correlation)
+
+
+def _evaluation_of(path: str | Path) -> Path:
+    """The file of a directory in which nothing but an evaluation is, as `maniple evaluate output.directory=` leaves it."""
+    alone = Path(path) / "evaluation.h5"
+    return alone if alone.is_file() and not (Path(path) / "results.h5").exists() else Path(path)
 
 
 def half_width(values: NDArray[Any]) -> float:
