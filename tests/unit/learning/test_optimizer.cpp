@@ -85,18 +85,22 @@ TEST(Optimizer, FastSumsNeedNoScale) {
   });
 }
 
-// Of a deviation that is fixed, say: neither gradients nor decay move it.
+// Of a deviation that is fixed, or of an actor whose critic learns alone: neither gradients nor decay move
+// them, and their gradients do not count in the norm.
 TEST(Optimizer, WhatIsNotLearnedStays) {
   on_ranks(1, [](int, Collectives& collectives) {
     Rig rig(collectives);
     rig.config.weight_decay = 0.5;
     for (const OptimizerChoice choice : {OptimizerChoice::adam, OptimizerChoice::adamw}) {
       rig.config.optimizer = choice;
-      rig.optimizer.emplace(rig.config, 2, 1, 1, 1);
-      Kokkos::deep_copy(rig.parameters, 3.0f);
-      rig.step(2);
-      EXPECT_NE(testing::host_of(rig.parameters)[0], 3);
-      EXPECT_EQ(testing::host_of(rig.parameters)[1], 3);
+      for (const std::int64_t moved : {0, 1}) {
+        rig.optimizer.emplace(rig.config, 2, 1, 1);
+        rig.optimizer->move_only(moved, moved + 1);
+        Kokkos::deep_copy(rig.parameters, 3.0f);
+        EXPECT_EQ(rig.step(2), moved == 0 ? 2.0 : 0.0);
+        EXPECT_NE(testing::host_of(rig.parameters)[static_cast<std::size_t>(moved)], 3);
+        EXPECT_EQ(testing::host_of(rig.parameters)[static_cast<std::size_t>(1 - moved)], 3);
+      }
     }
   });
 }
