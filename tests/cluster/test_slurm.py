@@ -72,6 +72,26 @@ def test_back_into_the_queue_and_on(maniple, cluster, submit, tmp_path):
     assert cluster.wait_for_end(number)["JobState"] == "CANCELLED"
 
 
+def test_tasks_of_an_array(maniple, cluster, tmp_path):
+    """The last task has the number of the whole array, by which scontrol means all tasks; submitted from a folder that has
+    nothing of the repository."""
+    cluster.environment |= {"MANIPLE_PROGRAM": str(maniple.program), "VIRTUAL_ENV": str(maniple.root / ".venv")}
+    cluster.submit("--array=1-2", "--nodes=1", "--ntasks-per-node=1", "--output", tmp_path / "out_%a",
+                   maniple.root / "jobs/slurm/run.sbatch", "train", "isaac_cartpole", *SETTINGS, "batch.seed={task}",
+                   "learning.iterations=100000", f"output.directory={tmp_path}/run_{{task}}", cwd=tmp_path)
+    runs = [tmp_path / f"run_{task}" for task in (1, 2)]
+    outs = [tmp_path / f"out_{task}" for task in (1, 2)]
+    cluster.wait(lambda: all((run / "log.jsonl").exists() for run in runs), "the start of all tasks")
+    (runs[1] / "stop_now").touch()
+    cluster.wait(lambda: "back into the queue" in outs[1].read_text(), "the last task's way back into the queue")
+    assert "cannot go back" not in outs[1].read_text()
+    lines = [(run / "log.jsonl").read_text().count("\n") for run in runs[:1]]
+    cluster.wait(lambda: all((run / "log.jsonl").read_text().count("\n") > before for run, before in zip(runs, lines)),
+                 "iterations of the other, which goes on")
+    assert not any("back into the queue" in out.read_text() for out in outs[:1])
+    cluster.run("scancel", "--user=root")
+
+
 def test_a_node_dies(maniple, cluster, submit, tmp_path):
     number, out = submit("learning.iterations=100000", "learning.checkpoint_every=1")
     cluster.wait(lambda: maniple.checkpoints(tmp_path / "run"), "a first checkpoint")
