@@ -24,7 +24,10 @@ stoppable() (
   while :; do
     interrupted=no code=0
     wait "$run" || code=$?
-    [ $interrupted = yes ] || { wait "$reader"; exit $code; }
+    [ $interrupted = no ] || continue
+    # mpirun does not always say that a signal ended a rank
+    wait "$reader" || [ $code -le 128 ] || echo "mpirun: a process was ended by SIG$(kill -l $((code - 128)))" >&2
+    exit $code
   done
 )
 

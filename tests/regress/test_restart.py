@@ -195,6 +195,8 @@ def test_what_mpirun_says_of_errors(maniple, tmp_path):
                                 capture_output=True, text=True, timeout=60)
         assert result.returncode == code or (code is None and result.returncode > 0), result
         lines = result.stderr.splitlines()
+        if lines == ["mpirun: a process was ended by SIGKILL"]:  # where mpirun does not say which one
+            continue
         assert all(line.startswith(start) for line, start in zip(lines, wanted)) and len(lines) >= len(wanted), result.stderr
         assert len(lines) == len(wanted) or code is None, result.stderr
 
