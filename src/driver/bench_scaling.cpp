@@ -22,7 +22,7 @@
 #include "src/learning/mixed_precision.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/measure.hpp"
-#include "src/tasks/model_events.hpp"
+#include "src/tasks/prepared.hpp"
 
 namespace maniple {
 namespace {
@@ -31,7 +31,7 @@ constexpr int kIterations = 5;  // where bench.iterations says nothing
 
 // What every learner is made from.
 struct Sources {
-  ImportedModel model;                             // of environments
+  Prepared prepared;                               // of environments
   std::unique_ptr<Demonstrations> demonstrations;  // or data
 };
 
@@ -57,7 +57,7 @@ Sources read_sources(const Config& config, Session& session) {
   } else {  // (a file or an instruction may be missing on one host alone)
     run_together(session.collectives(), [&] {
       check_mixed_precision(config, lacks_bfloat16());
-      sources.model = import_model_of(config);
+      sources.prepared = prepare(config);
     });
   }
   return sources;
@@ -73,8 +73,8 @@ Point measure(const Config& given, const Sources& sources, Session& part) {
   const Config config = config_of(given, part.size());
   std::unique_ptr<Simulation> simulation;
   if (!sources.demonstrations) {
-    check_memory(rank_memory(config, sources.model, part, Holds::learner), part, config);
-    simulation = make_simulation(config, sources.model, part.rank(), part.size());
+    check_memory(rank_memory(config, sources.prepared, part, Holds::learner), part, config);
+    simulation = make_simulation(config, sources.prepared, part.rank(), part.size());
   }
   const std::unique_ptr<Learner> learner =
       learner_of(config).make({.config = config,

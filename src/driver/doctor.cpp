@@ -25,7 +25,7 @@
 #include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/measure.hpp"
 #include "src/parallel/nccl/nccl_collectives.hpp"
-#include "src/tasks/model_events.hpp"
+#include "src/tasks/prepared.hpp"
 
 namespace maniple {
 
@@ -160,7 +160,7 @@ ExitCode doctor(const Config& config, Session& session) {
   if (!config.model.path.empty()) {
     const bool learns = config.task.present && !config.learning.imitates();
     const RankMemory memory =
-        rank_memory(config, import_model_of(config), session, learns ? Holds::learner : Holds::environments);
+        rank_memory(config, prepare(config), session, learns ? Holds::learner : Holds::environments);
     say("\nmemory of the deck: " + memory_text(memory));
     try {
       check_memory(memory, session, config);

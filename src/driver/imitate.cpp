@@ -104,19 +104,19 @@ void check_task(const Config& config, const DemonstrationContents& contents, int
 
 }  // namespace
 
-std::string validate_demonstrations(const Config& as_given, const ImportedModel* model,
-                                    const CompiledTask& task, Session& session) {
+std::string validate_demonstrations(const Config& as_given, const Prepared* prepared, Session& session) {
   check_keys(as_given);
   DemonstrationContents contents = look_together(as_given, session);
   const Config given = fit_batch(as_given, contents, session.size());
   const Config config = for_ranks(given, session.size());
   check_pictures(config, contents);
-  if (model != nullptr) check_task(config, contents, task.num_observations, task.num_actions);
+  if (prepared != nullptr)
+    check_task(config, contents, prepared->task.num_observations, prepared->task.num_actions);
   std::string text = "data\n";
   for (std::size_t file = 0; file < config.data.file.size(); ++file)
     text += fmt::format("  {}: {}\n", config.data.file[file], contents.layouts[file]);
   RankMemory beside;
-  if (model != nullptr) beside = rank_memory(config, *model, session, Holds::trials);
+  if (prepared != nullptr) beside = rank_memory(config, *prepared, session, Holds::trials);
   DemonstrationPlan plan = plan_demonstrations(config, std::move(contents), session, beside);
   text += fmt::format("  {}\n  {}\n", contents_text(plan.contents), plan.memory);
   if (const std::string left = left_out_text(plan.contents); !left.empty()) text += "  " + left + "\n";
@@ -149,7 +149,7 @@ ExitCode imitate(const Config& as_given, Session& session) {
                      build_description()));
   }
   RankMemory beside;
-  if (simulation) beside = rank_memory(config, simulation->model(), session, Holds::trials);
+  if (simulation) beside = rank_memory(config, simulation->prepared(), session, Holds::trials);
   DemonstrationPlan plan = plan_demonstrations(config, std::move(contents), session, beside);
   info(plan.memory);
   info(contents_text(plan.contents));

@@ -16,7 +16,7 @@
 #include "src/io/seal.hpp"
 #include "src/io/summary.hpp"
 #include "src/tasks/listing.hpp"
-#include "src/tasks/model_events.hpp"
+#include "src/tasks/prepared.hpp"
 #include "src/tasks/task.hpp"
 
 namespace maniple {
@@ -62,8 +62,7 @@ std::string task_of_deck(const std::string& path, const std::vector<std::string>
   if (!config.task.present)
     throw InputError(config.where_deck, "task", "found none",
                      "a deck with a task; maniple validate says what a deck's model holds");
-  const ImportedModel model = import_model_of(config);
-  return task_table(config.task, compile_task(config, model));
+  return task_table(config.task, prepare(config).task);
 }
 
 }  // namespace

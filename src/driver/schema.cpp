@@ -9,7 +9,7 @@
 #include "src/driver/command_line.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/tasks/listing.hpp"
-#include "src/tasks/model_events.hpp"
+#include "src/tasks/prepared.hpp"
 #include "src/tasks/task.hpp"
 
 namespace maniple {
@@ -34,8 +34,8 @@ void schema(const std::vector<std::string>& arguments, std::ostream& out) {
     (is_override(*argument) ? overrides : decks).push_back(*argument);
   if (what == "quantities" && arguments.size() > 1) {
     const Config config = load_config(decks, overrides, true, check_model_and_task);
-    const ImportedModel model = import_model_of(config);
-    out << quantities_text(model, config.task, model.timestep * config.simulation.decimation);
+    const Prepared prepared = prepare(config);
+    out << quantities_text(prepared, config.task);
   } else if (what == "quantities") {
     out << quantities_text();
   } else if (arguments.size() > 1) {

@@ -27,7 +27,7 @@
 #include "src/simulation/environment_blocks.hpp"
 #include "src/tasks/contract.hpp"
 #include "src/tasks/listing.hpp"
-#include "src/tasks/model_events.hpp"
+#include "src/tasks/prepared.hpp"
 #include "src/tasks/task.hpp"
 
 namespace maniple {
@@ -184,30 +184,28 @@ void add_network(RankMemory& memory, const Config& config, const LearnerMemory& 
 namespace {
 
 // The environments of evaluations while a policy is trained.
-void add_trials(RankMemory& memory, const Config& config, const ImportedModel& model,
-                const Session& session) {
+void add_trials(RankMemory& memory, const Config& config, const Prepared& prepared, const Session& session) {
   if (config.evaluation.every == 0) return;
   const Partition trial = environments_of(config, trial_environments(config), session.rank(), session.size());
   memory.add({.key = "evaluation.episodes",
               .what = counted(trial.num_envs, "environment") + " of evaluations",
-              .bytes = estimate_memory(config, model, trial.tiles * kTileWidth).rank_bytes});
+              .bytes = estimate_memory(config, prepared, trial.tiles * kTileWidth).rank_bytes});
 }
 
 }  // namespace
 
-RankMemory rank_memory(const Config& config, const ImportedModel& model, const Session& session,
-                       Holds holds) {
+RankMemory rank_memory(const Config& config, const Prepared& prepared, const Session& session, Holds holds) {
   const Partition partition = environments_of(config, config.batch.num_envs, session.rank(), session.size());
   RankMemory memory;
   if (holds == Holds::trials) {
-    memory.bytes_per_env = estimate_memory(config, model, kTileWidth).bytes_per_env;
+    memory.bytes_per_env = estimate_memory(config, prepared, kTileWidth).bytes_per_env;
     memory.add({.key = "model.file",
                 .what = "an environment that stands for the task",
-                .bytes = estimate_memory(config, model, kTileWidth).rank_bytes});
-    add_trials(memory, config, model, session);
+                .bytes = estimate_memory(config, prepared, kTileWidth).rank_bytes});
+    add_trials(memory, config, prepared, session);
     return memory;
   }
-  const MemoryEstimate simulation = estimate_memory(config, model, partition.tiles * kTileWidth);
+  const MemoryEstimate simulation = estimate_memory(config, prepared, partition.tiles * kTileWidth);
   const EnvironmentSizes sizes{simulation.num_observations, simulation.num_critic_observations,
                                simulation.num_actions,      simulation.num_reward_terms,
                                simulation.num_metrics,      partition.tiles};
@@ -224,7 +222,7 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const S
     copies += kCopies * simulation.bytes_per_env * envs;
     memory.bytes_per_env += learner.batch_bytes / std::max<std::size_t>(1, envs);
     add_network(memory, config, learner);
-    add_trials(memory, config, model, session);
+    add_trials(memory, config, prepared, session);
   } else if (holds == Holds::policy || holds == Holds::evaluation) {
     LearnerMemory policy;
     policy.network_bytes = learner_of(config).policy_memory(config, sizes);
@@ -262,13 +260,14 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                                               Holds holds) {
   require_environments_for_ranks(config, session);
   // (a file may be missing on one host alone)
-  ImportedModel model;
+  Prepared prepared;
+  const ImportedModel& model = prepared.model;
   run_together(session.collectives(), [&] {
-    model = import_model_of(config);
+    prepared = prepare(config);
     check_trajectory_fields(config, model.sizes);
   });
-  if (session.rank() != 0) model.mjb.reset();
-  const RankMemory memory = rank_memory(config, model, session, holds);
+  if (session.rank() != 0) prepared.model.mjb.reset();
+  const RankMemory memory = rank_memory(config, prepared, session, holds);
   Config own = config;
   std::string environments = counted(config.batch.num_envs, "environment");
   if (holds == Holds::trials) {
@@ -293,8 +292,9 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
   check_memory(memory, session, config);
   check_input_files(config, session);
   std::unique_ptr<Simulation> simulation;
-  run_together(session.collectives(),
-               [&] { simulation = make_simulation(own, std::move(model), session.rank(), session.size()); });
+  run_together(session.collectives(), [&] {
+    simulation = make_simulation(own, std::move(prepared), session.rank(), session.size());
+  });
   return simulation;
 }
 
@@ -441,7 +441,7 @@ RunRecord run_record(const Config& config, const Session& session, const Simulat
   const ImportedModel& model = simulation.model();
   record.model_xml = model.xml;
   if (config.task.present) {
-    const CompiledTask task = compile_task(config, model);
+    const CompiledTask& task = simulation.prepared().task;
     record.task_text = task_table(config.task, task);
     record.contract = policy_contract(config, task, model);
   }
@@ -455,7 +455,7 @@ PolicyTrial::PolicyTrial(const Config& config, const Simulation& simulation, Ses
 }
 
 EvaluationMeans PolicyTrial::evaluate(ActingPolicy& policy) const {
-  const auto environment = make_simulation(config_, simulation_.model(), session_.rank(), session_.size());
+  const auto environment = make_simulation(config_, simulation_.prepared(), session_.rank(), session_.size());
   environment->set_curricula(simulation_.curricula());
   return means_of(maniple::evaluate(*environment, policy, config_, session_.collectives()));
 }

@@ -68,7 +68,7 @@ struct RankMemory {
 void add_network(RankMemory& memory, const Config& config, const LearnerMemory& learner);
 // "1234 B per environment, 5.6 MB per rank"
 std::string memory_text(const RankMemory& memory);
-RankMemory rank_memory(const Config& config, const ImportedModel& model, const Session& session, Holds holds);
+RankMemory rank_memory(const Config& config, const Prepared& prepared, const Session& session, Holds holds);
 // Refuses, with the same words on every rank and the key of the largest part, what does not fit into a host
 // or a control group together with what its other ranks need, or into a rank's device.
 void check_memory(const RankMemory& memory, Session& session, const Config& config);

@@ -167,7 +167,7 @@ void warm_start(Learner& learner, const TrainingRun& run) {
   learner.describe_warm_start(archive);
   const WarmStart start =
       read_warm_start(run.config.learning.warm_start, run.identity, archive, run.collectives);
-  learner.warm_started(start.names);
+  learner.warm_started(start);
   if (start.cloned) {
     info(fmt::format(
         "warm start from {}, update {} of imitate: the actor begins with its weights, which take in its "
@@ -177,8 +177,7 @@ void warm_start(Learner& learner, const TrainingRun& run) {
   }
   std::string missing;
   for (const ArchiveEntry& entry : archive.entries())
-    if (std::find(start.names.begin(), start.names.end(), entry.name) == start.names.end())
-      missing += (missing.empty() ? "" : ", ") + entry.name;
+    if (!start.has(entry.name)) missing += (missing.empty() ? "" : ", ") + entry.name;
   info(fmt::format(
       "warm start from {}, iteration {}{}: policy, critic, normalizers and moments of the optimizer are "
       "kept{}; "

@@ -18,7 +18,7 @@
 #include "src/simulation/environment_blocks.hpp"
 #include "src/simulation/simulation.hpp"
 #include "src/tasks/listing.hpp"
-#include "src/tasks/model_events.hpp"
+#include "src/tasks/prepared.hpp"
 #include "src/tasks/task.hpp"
 
 namespace maniple {
@@ -65,8 +65,8 @@ std::string contact_text(const ImportedModel& model, const Config& config) {
 }
 
 // As the runs of the verbs say it at their start.
-std::string memory_lines(const Config& config, const ImportedModel& model, const Session& session) {
-  const auto text = [&](Holds holds) { return memory_text(rank_memory(config, model, session, holds)); };
+std::string memory_lines(const Config& config, const Prepared& prepared, const Session& session) {
+  const auto text = [&](Holds holds) { return memory_text(rank_memory(config, prepared, session, holds)); };
   std::string lines = "\n  memory: " + text(Holds::environments);
   if (config.task.present) lines += " (rollout)\n  memory: " + text(Holds::evaluation) + " (evaluate)";
   // (imitate has a line with its data)
@@ -118,9 +118,11 @@ std::string terrain_text(const Terrain& terrain, const ImportedModel& model) {
 }
 
 // Model, batch and task of a deck with a model.
-std::string model_text(const Config& config, Session& session, ImportedModel& model, CompiledTask& task) {
+std::string model_text(const Config& config, Session& session, Prepared& prepared) {
   require_environments_for_ranks(config, session);
-  model = import_model_of(config);
+  const ImportedModel& model = prepared.model;
+  const CompiledTask& task = prepared.task;
+  prepared.model = import_model_of(config);
   const Partition partition = environments_of(config, config.batch.num_envs, session.rank(), session.size());
   Mistakes mistakes;
   mistakes.gather([&] { check_trajectory_fields(config, model.sizes); });
@@ -133,7 +135,7 @@ std::string model_text(const Config& config, Session& session, ImportedModel& mo
   if (has_files && config.initial_state.source == StartState::file)
     mistakes.gather([&] { read_initial_state(config.initial_state, model, partition); });
   const bool has_task = mistakes.gather([&] {
-    if (config.task.present) task = compile_task(config, model);
+    if (config.task.present) prepared.task = compile_task(config, model);
   });
   if (has_files && has_task && config.control.source == ControlInput::file)
     mistakes.gather([&] {
@@ -151,7 +153,7 @@ std::string model_text(const Config& config, Session& session, ImportedModel& mo
       model.sizes.na, model.sizes.nsensor, model.sizes.nsensordata, model.sizes.nsite, model.sizes.nfriction,
       model.sizes.nlimit, contact_text(model, config), model.timestep, integrator_name(model.integrator),
       model.terrain ? terrain_text(*model.terrain, model) : "", config.batch.num_envs,
-      counted(session.size(), "rank"), memory_lines(config, model, session));
+      counted(session.size(), "rank"), memory_lines(config, prepared, session));
   if (config.task.present) text += task_table(config.task, task);
   std::vector<std::string> warnings = model.warnings;
   for (const std::string& warning :
@@ -166,12 +168,10 @@ std::string model_text(const Config& config, Session& session, ImportedModel& mo
 ExitCode validate(const Config& config, Session& session) {
   const bool has_data = !config.data.file.empty(), has_model = !config.model.file.empty();
   if (!has_data || config.task.present) require_model(config);
-  ImportedModel model;
-  CompiledTask task;
+  Prepared prepared;
   std::string text;
-  if (has_model) text += model_text(config, session, model, task);
-  if (has_data)
-    text += validate_demonstrations(config, config.task.present ? &model : nullptr, task, session);
+  if (has_model) text += model_text(config, session, prepared);
+  if (has_data) text += validate_demonstrations(config, config.task.present ? &prepared : nullptr, session);
   if (config.task.present || has_data) text += learning_text(config);
   text += "all good\n";
   if (session.rank() == 0) fmt::print("{}", text);

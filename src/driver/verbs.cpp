@@ -16,7 +16,7 @@
 #include "src/io/run_directory.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/retry.hpp"
-#include "src/tasks/task.hpp"
+#include "src/tasks/prepared.hpp"
 
 namespace maniple {
 

@@ -18,7 +18,7 @@
 namespace maniple {
 
 struct CompiledTask;
-struct ImportedModel;
+struct Prepared;
 
 inline constexpr const char* kBenchFile = "bench.json";  // of bench
 
@@ -74,9 +74,8 @@ ExitCode evaluate_policy(const Config& config, Session& session);
 ExitCode bench(const Config& config, Session& session);
 ExitCode validate(const Config& config, Session& session);
 // What imitate would check of a deck's demonstrations before it learns, every number included, and their
-// sizes for people. `model`, `task`: the deck's; null: it has no task.
-std::string validate_demonstrations(const Config& config, const ImportedModel* model,
-                                    const CompiledTask& task, Session& session);
+// sizes for people. `prepared`: the deck's model and task; null: it has no task.
+std::string validate_demonstrations(const Config& config, const Prepared* prepared, Session& session);
 // Ranks, hosts, devices, cores and threads; latency and bandwidth between ranks; write, commit, lock and read
 // test in output.directory; versions. Rank 0 prints; ExitCode::error after naming what is broken.
 ExitCode doctor(const Config& config, Session& session);

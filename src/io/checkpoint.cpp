@@ -638,7 +638,7 @@ WarmStart read_warm_start(const std::string& file_or_directory, const Checkpoint
       !found.empty())
     warn(file_or_directory + ": the policy learned with other observations or actions of the same sizes; " +
          text_of(found));
-  for (const ArchiveEntry& entry : loaded.entries.entries()) result.names.push_back(entry.name);
+  for (const ArchiveEntry& entry : loaded.entries.entries()) result.entries.push_back(entry.name);
   return result;
 }
 

@@ -2,10 +2,12 @@
 // Written by any number of ranks, read by any other number.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <future>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/io/archive.hpp"
@@ -77,7 +79,9 @@ struct WarmStart {
   bool cloned = false;                   // by imitate, for a run that trains
   bool same_task = true;                 // model and task are those of this run
   std::vector<std::string> differences;  // keys of the task's deck, as far as they are known
-  std::vector<std::string> names;        // of the entries that were read
+  std::vector<std::string> entries;      // names of those that were read
+
+  bool has(std::string_view entry) const { return std::ranges::find(entries, entry) != entries.end(); }
 };
 WarmStart read_warm_start(const std::string& file_or_directory, const CheckpointIdentity& identity,
                           const Archive& archive, Collectives& collectives);

@@ -107,7 +107,7 @@ BehaviourCloning::BehaviourCloning(const Demonstrations& demonstrations, const C
       panels_("maniple::gradient_panels",
               static_cast<std::size_t>(panel_elements(tiles.block, tiles.of_batch, shape_.sequence))),
       order_("maniple::demonstrated_order", static_cast<std::size_t>(tiles.of_batch)) {
-  policy_.set_units(units_of(config, demonstrations));
+  policy_.set_normalization(normalization_of(config, demonstrations));
 }
 
 ParameterBounds BehaviourCloning::bounds() const {
@@ -154,7 +154,7 @@ void BehaviourCloning::for_features(float* blocks, std::int64_t tiles, const Bod
 
 void BehaviourCloning::lay(const SampleBlocks::Rows& rows, float* first, std::size_t distance) const {
   const DemonstrationContents& contents = demonstrations_.contents();
-  const DataUnits& units = policy_.units();
+  const DataNormalization& normalization = policy_.normalization();
   for (int step = 0; step < shape_.sequence; ++step) {
     float* const block = first + static_cast<std::size_t>(step) * distance;
     const auto element = [&](int e) -> float& { return block[e * kTileWidth]; };
@@ -166,13 +166,14 @@ void BehaviourCloning::lay(const SampleBlocks::Rows& rows, float* first, std::si
         for (int i = 0; i < key.width; ++i, ++place) {
           const auto p = static_cast<std::size_t>(place);
           element(layout_.observation + place) =
-              (from[i] - units.observation_mean[p]) * units.observation_scale[p];
+              (from[i] - normalization.observation_mean[p]) * normalization.observation_scale[p];
         }
       }
     const float* const action = demonstrations_.row(stack[shape_.stack - 1]) + contents.observation_width;
     for (int k = 0; k < contents.action_width; ++k) {
       const auto p = static_cast<std::size_t>(k);
-      element(layout_.action + k) = (action[k] - units.action_mean[p]) / units.action_scale[p];
+      element(layout_.action + k) =
+          (action[k] - normalization.action_mean[p]) / normalization.action_scale[p];
     }
     element(layout_.weight) = 1;
   }

@@ -77,7 +77,7 @@ Diffusion::Diffusion(const Demonstrations& demonstrations, const Config& config,
       noise_(to_device("maniple::noise_schedule_noise", policy_.schedule().sqrt_one_minus_alphas_cumprod())),
       sums_("maniple::denoising_losses",
             static_cast<std::size_t>(unet_.most_tiles() * kTileWidth / tiles.block)) {
-  policy_.set_units(units_of(config, demonstrations));
+  policy_.set_normalization(normalization_of(config, demonstrations));
   if (config.learning.ema) {
     parameters_ = Numbers<float>("maniple::learned_parameters", policy_.parameters().extent(0));
     Kokkos::deep_copy(parameters_, policy_.parameters());
@@ -192,7 +192,7 @@ void Diffusion::learn(const LoadedBatch& batch, float* blocks, const std::uint8_
 
 void Diffusion::lay(const SampleBlocks::Rows& rows, float* block) const {
   const DemonstrationContents& contents = demonstrations_.contents();
-  const DataUnits& units = policy_.units();
+  const DataNormalization& normalization = policy_.normalization();
   const auto seen = static_cast<std::size_t>(contents.observation_width);
   const auto done = static_cast<std::size_t>(contents.action_width);
   float* action = block + data_.action * kTileWidth;
@@ -201,10 +201,10 @@ void Diffusion::lay(const SampleBlocks::Rows& rows, float* block) const {
   for (std::size_t frame = 0; frame < rows.size(); ++frame) {
     const float* const row = demonstrations_.row(rows[frame]);
     for (std::size_t k = 0; k < done; ++k, action += kTileWidth)
-      *action = (row[seen + k] - units.action_mean[k]) / units.action_scale[k];
+      *action = (row[seen + k] - normalization.action_mean[k]) / normalization.action_scale[k];
     if (frame >= static_cast<std::size_t>(config_.diffusion.observation_horizon)) continue;
     for (std::size_t i = 0; i < seen; ++i, condition += kTileWidth)
-      *condition = (row[i] - units.observation_mean[i]) * units.observation_scale[i];
+      *condition = (row[i] - normalization.observation_mean[i]) * normalization.observation_scale[i];
     condition += features * kTileWidth;
   }
   block[data_.weight * kTileWidth] = 1;

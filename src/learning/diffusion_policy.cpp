@@ -41,10 +41,12 @@ class PlanRunner : public PolicyRunner {
         blocks_("maniple::plan_blocks", lanes() * static_cast<std::size_t>(denoising_.elements)),
         local_("maniple::planned_environments", lanes()),
         global_("maniple::planned_global_environments", lanes()),
-        observation_mean_(to_device("maniple::plan_observation_mean", policy.units().observation_mean)),
-        observation_scale_(to_device("maniple::plan_observation_scale", policy.units().observation_scale)),
-        action_mean_(to_device("maniple::plan_action_mean", policy.units().action_mean)),
-        action_scale_(to_device("maniple::plan_action_scale", policy.units().action_scale)) {}
+        observation_mean_(
+            to_device("maniple::plan_observation_mean", policy.normalization().observation_mean)),
+        observation_scale_(
+            to_device("maniple::plan_observation_scale", policy.normalization().observation_scale)),
+        action_mean_(to_device("maniple::plan_action_mean", policy.normalization().action_mean)),
+        action_scale_(to_device("maniple::plan_action_scale", policy.normalization().action_scale)) {}
 
   // What a diffusion policy does is always drawn: it has no mean action.
   void act(Determinism, std::uint32_t seed, std::int64_t control_step) override {
@@ -175,7 +177,7 @@ DiffusionPolicy::DiffusionPolicy(const Config& config, int observations, int act
       cameras_(cameras),
       unet_(unet_shape(config, observations + features_of(cameras), actions),
             tiles_of_run(unet_shape(config, observations + features_of(cameras), actions), tiles), false),
-      units_(observations, actions) {
+      normalization_(observations, actions) {
   std::vector<float> initial;
   if (cameras_) initial = cameras_->initial_parameters(config.batch.seed);
   const std::vector<float> of_network = unet_.initial_parameters(config.batch.seed);
@@ -201,7 +203,7 @@ void DiffusionPolicy::describe(Archive& archive) {
   tensors_ = in_torch_order(unet_.tensors(),
                             std::vector<float>(all + first_of_network(), all + parameters_host_.extent(0)));
   describe_tensors(unet_.tensors(), "policy/", tensors_.data(), archive);
-  units_.describe(archive);
+  normalization_.describe(archive);
 }
 
 void DiffusionPolicy::restored() {

@@ -43,8 +43,8 @@ class DiffusionPolicy : public ActingPolicy {
   // The parameters of the encoders of cameras, and then those of the network.
   const Numbers<float>& parameters() const { return parameters_; }
   std::int64_t first_of_network() const { return cameras_ ? cameras_->parameters() : 0; }
-  const DataUnits& units() const { return units_; }
-  void set_units(const DataUnits& units) { units_ = units; }
+  const DataNormalization& normalization() const { return normalization_; }
+  void set_normalization(const DataNormalization& normalization) { normalization_ = normalization; }
 
  private:
   const DiffusionConfig config_;
@@ -53,8 +53,8 @@ class DiffusionPolicy : public ActingPolicy {
   ConditionalUnet<float> unet_;
   Numbers<float> parameters_;
   Numbers<float>::HostMirror parameters_host_;
-  std::vector<float> tensors_;  // of the network's, one tensor after the other, as files have them
-  DataUnits units_;             // of a frame
+  std::vector<float> tensors_;       // of the network's, one tensor after the other, as files have them
+  DataNormalization normalization_;  // of a frame
 };
 
 }  // namespace maniple

@@ -253,7 +253,7 @@ void ImitationLearner::describe_warm_start(Archive& archive) {
   optimizer_.describe_moments(archive, "imitation");
 }
 
-void ImitationLearner::warm_started(const std::vector<std::string>&) {
+void ImitationLearner::warm_started(const WarmStart&) {
   model_->warm_started();
   optimizer_.restored();
 }

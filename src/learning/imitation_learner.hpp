@@ -93,7 +93,7 @@ class ImitationLearner : public Learner {
   void restored() override;
   void describe_policy(Archive& archive) override { model_->policy().describe(archive); }
   void describe_warm_start(Archive& archive) override;
-  void warm_started(const std::vector<std::string>& names) override;
+  void warm_started(const WarmStart& start) override;
   ActingPolicy* policy() override { return &model_->policy(); }
 
   Share share() const override;

@@ -20,6 +20,7 @@
 namespace maniple {
 
 class ActingPolicy;
+struct WarmStart;  // src/io/checkpoint.hpp
 
 // What one iteration did; the same values in the same order every time.
 struct IterationReport {
@@ -80,8 +81,8 @@ class Learner {
   // What another run needs to begin with what has been learned (learning.warm_start); its curricula begin
   // again. The same on every rank.
   virtual void describe_warm_start(Archive& archive) = 0;
-  // After start(), when the named entries of describe_warm_start() were loaded.
-  virtual void warm_started(const std::vector<std::string>& names) = 0;
+  // After start(), when those entries of describe_warm_start() that `start` names were loaded.
+  virtual void warm_started(const WarmStart& start) = 0;
   // What can be evaluated; null: nothing can.
   virtual ActingPolicy* policy() { return nullptr; }
   // Whose environments the entries per environment hold; without such entries: nobody's.

@@ -410,7 +410,7 @@ Policy::Policy(const Config& config, const PolicySizes& sizes, CameraEncoders* c
       action_scale_("maniple::action_scale", static_cast<std::size_t>(network_.sizes.actions)),
       used_mean_(static_cast<std::size_t>(network_.sizes.inputs())),
       used_scale_(static_cast<std::size_t>(network_.sizes.inputs())) {
-  if (imitates_) units_ = DataUnits(network_.sizes.inputs(), network_.sizes.actions);
+  if (imitates_) normalization_ = DataNormalization(network_.sizes.inputs(), network_.sizes.actions);
   scratch_ = make_scratch(network_, layout_, steps_of_tile(config), learns_by_blocks(config));
   for (int l = 0; l < network_.num_layers; ++l) library_ = library_ || network_.layers[l].library;
   parameters_host_ = Kokkos::create_mirror_view(parameters_);
@@ -521,7 +521,7 @@ void Policy::describe(Archive& archive) {
             "log of the standard deviation of each action");
   if (cameras_) cameras_->describe(archive, parameters_host_.data());
   if (imitates_) {
-    units_.describe(archive);
+    normalization_.describe(archive);
   } else if (normalizes()) {
     archive.replicated("policy/observation_mean", normalizer_.mean.data(), normalizer_.mean.size(),
                        "observation", "running mean");
@@ -540,44 +540,18 @@ void Policy::restored() {
 void Policy::describe_warm_start(Archive& archive) {
   describe(archive);
   if (normalizes()) return;
-  units_ = DataUnits(network_.sizes.observations, network_.sizes.actions);
-  units_.describe(archive);
+  normalization_ = DataNormalization(network_.sizes.observations, network_.sizes.actions);
+  normalization_.describe(archive);
 }
 
 void Policy::warm_started(bool cloned) {
-  if (cloned) take_in_units();
+  if (cloned) {
+    float* const own = parameters_host_.data() + parameters_host_.extent(0) - network_.parameters;
+    std::fill_n(own + network_.log_std, network_.own_deviations(),
+                static_cast<float>(std::log(config_.init_std)));
+    fold_normalization(normalization_, network_, own);
+  }
   restored();
-}
-
-// W ((x - mean) * scale) + b = (W scale) x + (b - W scale mean) below, and likewise above.
-void Policy::take_in_units() {
-  float* const own = parameters_host_.data() + parameters_host_.extent(0) - network_.parameters;
-  std::fill_n(own + network_.log_std, network_.own_deviations(),
-              static_cast<float>(std::log(config_.init_std)));
-  const Layer& first = network_.layers[0];
-  for (int o = 0; o < first.outputs; ++o) {
-    double bias = own[first.bias + o];
-    for (int i = 0; i < first.inputs; ++i) {
-      const auto input = static_cast<std::size_t>(i);
-      float& weight = own[first.weight + o * first.stride() + i];
-      const double scaled = static_cast<double>(weight) * units_.observation_scale[input];
-      bias -= scaled * units_.observation_mean[input];
-      weight = static_cast<float>(scaled);
-    }
-    own[first.bias + o] = static_cast<float>(bias);
-  }
-  for (int l = 0; l < network_.num_layers; ++l) {
-    const Layer& last = network_.layers[l];
-    const int row = network_.actor.first - last.target;
-    if (!last.is_dense() || row < 0 || row >= last.outputs) continue;
-    for (int k = 0; k < network_.sizes.actions; ++k) {
-      const auto action = static_cast<std::size_t>(k);
-      for (int i = 0; i < last.inputs; ++i)
-        own[last.weight + (row + k) * last.stride() + i] *= units_.action_scale[action];
-      float& bias = own[last.bias + row + k];
-      bias = bias * units_.action_scale[action] + units_.action_mean[action];
-    }
-  }
 }
 
 ParameterBounds Policy::deviation_bounds() const {
@@ -595,8 +569,8 @@ std::vector<float> Policy::log_std() const {
                             host.data() + network_.log_std + network_.own_deviations());
 }
 
-void Policy::set_units(const DataUnits& units) {
-  units_ = units;
+void Policy::set_normalization(const DataNormalization& normalization) {
+  normalization_ = normalization;
   upload_normalizer();
 }
 
@@ -621,10 +595,12 @@ void Policy::upload_normalizer() {
     // the features of pictures, which follow the observations of the data, stay as they are
     used_mean_.assign(used_mean_.size(), 0.0f);
     used_scale_.assign(used_scale_.size(), 1.0f);
-    std::copy(units_.observation_mean.begin(), units_.observation_mean.end(), used_mean_.begin());
-    std::copy(units_.observation_scale.begin(), units_.observation_scale.end(), used_scale_.begin());
-    upload(units_.action_mean, action_mean_);
-    upload(units_.action_scale, action_scale_);
+    std::copy(normalization_.observation_mean.begin(), normalization_.observation_mean.end(),
+              used_mean_.begin());
+    std::copy(normalization_.observation_scale.begin(), normalization_.observation_scale.end(),
+              used_scale_.begin());
+    upload(normalization_.action_mean, action_mean_);
+    upload(normalization_.action_scale, action_scale_);
   } else {
     for (std::size_t i = 0; i < used_mean_.size(); ++i) {
       used_mean_[i] = static_cast<float>(normalizer_.mean[i]);

@@ -10,7 +10,7 @@
 #include "src/config/config.hpp"
 #include "src/learning/acting_policy.hpp"
 #include "src/learning/cameras.hpp"
-#include "src/learning/data_units.hpp"
+#include "src/learning/data_normalization.hpp"
 #include "src/learning/dense_blas.hpp"
 #include "src/learning/optimizer.hpp"
 #include "src/learning/running_moments.hpp"
@@ -90,10 +90,10 @@ class Policy : public ActingPolicy {
   bool uses_library() const { return library_; }
   bool normalizes() const { return imitates_ || config_.normalize_observations; }
   // The units of the data, of a policy from demonstrations.
-  const DataUnits& units() const { return units_; }
+  const DataNormalization& normalization() const { return normalization_; }
   // Control steps after which the states of recurrent cells begin again; 0: only when an episode ends.
   int state_horizon() const { return config_.recurrent_horizon; }
-  void set_units(const DataUnits& units);
+  void set_normalization(const DataNormalization& normalization);
   // What policy.min_std and max_std make of the log standard deviations that are parameters.
   ParameterBounds deviation_bounds() const;
   // Current log standard deviations.
@@ -112,7 +112,6 @@ class Policy : public ActingPolicy {
 
  private:
   void upload_normalizer();
-  void take_in_units();
 
   PolicyConfig config_;
   const bool imitates_;
@@ -125,7 +124,8 @@ class Policy : public ActingPolicy {
   Kokkos::View<float*, MemorySpace> network_parameters_;  // a part of them
   Kokkos::View<float*, MemorySpace>::HostMirror parameters_host_;
   ObservationNormalizer normalizer_;
-  DataUnits units_;  // in place of the normalizer, where the policy imitates or begins with one that did
+  DataNormalization
+      normalization_;  // in place of the normalizer, where the policy imitates or begins with one that did
   Kokkos::View<float*, MemorySpace> normal_mean_, normal_scale_, action_mean_, action_scale_;
   std::vector<float> used_mean_, used_scale_;
 };

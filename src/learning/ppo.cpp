@@ -13,6 +13,7 @@
 #include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/config/learning_numbers.hpp"
+#include "src/io/checkpoint.hpp"
 #include "src/learning/block_training.hpp"
 #include "src/simulation/environment_blocks.hpp"
 
@@ -371,13 +372,10 @@ void Ppo::describe_warm_start(Archive& archive) {
   advantages_.describe_values(archive, "ppo");
 }
 
-void Ppo::warm_started(const std::vector<std::string>& names) {
-  const auto has = [&](const char* name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  policy_.warm_started(has("policy/action_scale"));
+void Ppo::warm_started(const WarmStart& start) {
+  policy_.warm_started(start.cloned);
   optimizer_.restored();
-  advantages_.warm_started(policy_, has("ppo/value_mean"));
+  advantages_.warm_started(policy_, start.has("ppo/value_mean"));
 }
 
 void Ppo::restored() {

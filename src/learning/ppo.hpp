@@ -67,7 +67,7 @@ class Ppo : public Learner {
   void restored() override;
   void describe_policy(Archive& archive) override;
   void describe_warm_start(Archive& archive) override;
-  void warm_started(const std::vector<std::string>& names) override;
+  void warm_started(const WarmStart& start) override;
   Partition partition() const override { return rollout_.partition(); }
 
   Work work_per_iteration() const override { return {rollout_.samples(), "env-steps"}; }

@@ -10,9 +10,9 @@
 
 namespace maniple {
 
-void refuse_what_does_not_fit(const Config& given, const Config& config, const ImportedModel& model,
+void refuse_what_does_not_fit(const Config& given, const Config& config, const Prepared& prepared,
                               const Partition& partition) {
-  const MemoryEstimate memory = estimate_memory(config, model, partition.tiles * kTileWidth);
+  const MemoryEstimate memory = estimate_memory(config, prepared, partition.tiles * kTileWidth);
   for (const MemoryLimit& limit : memory_limits())
     if (memory.rank_bytes >= limit.available)
       throw InputError(given.where_of("batch.num_envs"), "batch.num_envs",

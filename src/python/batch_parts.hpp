@@ -10,7 +10,7 @@ namespace maniple {
 
 // InputError where there is not enough memory for the environments of `partition`. `given`: the deck's
 // configuration, whose places the message has; `config`: what is built of it.
-void refuse_what_does_not_fit(const Config& given, const Config& config, const ImportedModel& model,
+void refuse_what_does_not_fit(const Config& given, const Config& config, const Prepared& prepared,
                               const Partition& partition);
 // One for each of `threads`, as far as there are blocks of environments; one where kernels have threads of
 // their own.

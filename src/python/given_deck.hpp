@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/config/members.hpp"
-#include "src/tasks/task.hpp"
+#include "src/tasks/prepared.hpp"
 
 namespace maniple {
 

@@ -13,7 +13,7 @@
 #include "src/python/kokkos.hpp"
 #include "src/python/put_aside.hpp"
 #include "src/simulation/environment_blocks.hpp"
-#include "src/tasks/model_events.hpp"
+#include "src/tasks/prepared.hpp"
 
 namespace maniple {
 namespace {
@@ -101,31 +101,32 @@ ModelSimulation::ModelSimulation(const Config& config, const std::vector<std::st
     : config_(config) {
   start_kokkos_once();
   config_.output.dataset = DatasetLayout::none;
-  model_ = import_model_of(config_);
-  model_.mjb.reset();
-  vary(model_, config_, model_fields);
+  prepared_.model = import_model_of(config_);
+  prepared_.model.mjb.reset();
+  vary(prepared_.model, config_, model_fields);
+  if (config_.task.present) prepared_.task = compile_task(config_, model());
   // what a user reads is read as files would be
   config_.output.trajectory_every = 1;
   config_.output.trajectory_fields = fields;
-  for (const auto& [name, size] : state_sizes(model_.sizes))
+  for (const auto& [name, size] : state_sizes(model().sizes))
     if (size > 0 && std::find(fields.begin(), fields.end(), name) == fields.end())
       config_.output.trajectory_fields.push_back(name);
-  check_trajectory_fields(config_, model_.sizes);
+  check_trajectory_fields(config_, model().sizes);
   const Partition partition = environments_of(config_, config_.batch.num_envs, 0, 1);
-  refuse_what_does_not_fit(config, config_, model_, partition);
+  refuse_what_does_not_fit(config, config_, prepared_, partition);
   const int count = parts_of(partition, threads);
   parts_.resize(static_cast<std::size_t>(count));
   workers_ = std::make_unique<Workers>(count);
   workers_->run([&](int index) {
     Part& part = parts_[static_cast<std::size_t>(index)];
-    part.simulation = make_simulation(config_, model_, index, count);
+    part.simulation = make_simulation(config_, prepared_, index, count);
     part.first = part.simulation->partition().first_env();
     part.envs = part.simulation->partition().envs();
     part.simulation->initialize(config_.initial_state);
     part.simulation->forward();
   });
   const Simulation& first = *parts_.front().simulation;
-  for (const auto& [name, size] : state_sizes(model_.sizes)) {
+  for (const auto& [name, size] : state_sizes(model().sizes)) {
     Field field{.name = name, .size = size, .is_state = true};
     if (size > 0) {
       const TrajectoryField info = first.trajectory_field(name);
@@ -142,8 +143,8 @@ ModelSimulation::ModelSimulation(const Config& config, const std::vector<std::st
                          .description = info.description,
                          .size = static_cast<int>(info.size)});
     }
-  for (const VaryingField& field : varying_fields(model_))
-    if (const int offset = model_.sizes.varied.*(field.offset); offset >= 0)
+  for (const VaryingField& field : varying_fields(model()))
+    if (const int offset = model().sizes.varied.*(field.offset); offset >= 0)
       model_fields_.push_back({.name = field.name,
                                .unit = field.unit,
                                .description = field.description,
@@ -228,7 +229,7 @@ void ModelSimulation::step(std::int64_t steps) {
 
 void ModelSimulation::rollout(const double* control, std::int64_t steps, double* state, double* sensordata) {
   const std::lock_guard lock(in_use_);
-  const int nu = model_.sizes.nu;
+  const int nu = model().sizes.nu;
   std::vector<Field> of_state;
   for (const Field& field : fields_)
     for (const char* const name : {"time", "qpos", "qvel", "act"})

@@ -37,9 +37,9 @@ class ModelSimulation {
 
   std::int64_t envs() const { return config_.batch.num_envs; }
   bool is_double() const { return config_.simulation.precision == Precision::fp64; }
-  double step_dt() const { return model_.timestep * config_.simulation.decimation; }  // s
+  double step_dt() const { return model().timestep * config_.simulation.decimation; }  // s
   const Config& config() const { return config_; }
-  const ImportedModel& model() const { return model_; }
+  const ImportedModel& model() const { return prepared_.model; }
   const std::vector<Field>& fields() const { return fields_; }
   const std::vector<ModelField>& model_fields() const { return model_fields_; }
   // Contacts left out so far because an environment had more than simulation.max_contacts.
@@ -70,7 +70,7 @@ class ModelSimulation {
   };
 
   Config config_;
-  ImportedModel model_;
+  Prepared prepared_;
   std::vector<Field> fields_;
   std::vector<ModelField> model_fields_;
   std::mutex in_use_;

@@ -11,7 +11,7 @@
 #include "src/python/put_aside.hpp"
 #include "src/python/rows.hpp"
 #include "src/simulation/environment_blocks.hpp"
-#include "src/tasks/model_events.hpp"
+#include "src/tasks/prepared.hpp"
 #include "src/tasks/task.hpp"
 
 namespace maniple {
@@ -50,10 +50,10 @@ VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, 
     config_.output.trajectory_fields = {"observation", "final_observation", "reward", "episode_return"};
   }
   config_.initial_state.source = StartState::task;
-  model_ = import_model_of(config_);
-  model_.mjb.reset();
+  prepared_ = prepare(config_);
+  prepared_.model.mjb.reset();
 
-  const CompiledTask task = compile_task(config_, model_);
+  const CompiledTask& task = prepared_.task;
   num_observations_ = task.num_observations;
   num_critic_observations_ = task.num_critic_observations;
   if (is_double() && num_critic_observations_ > 0)
@@ -69,7 +69,7 @@ VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, 
     action_high_.push_back(std::max(action.random_low, action.random_high));
   }
 
-  refuse_what_does_not_fit(config, config_, model_, partition);
+  refuse_what_does_not_fit(config, config_, prepared_, partition);
   const int parts = parts_of(partition, threads);
   for (int index = 0; index < parts; ++index) parts_.push_back(std::make_shared<Part>());
   workers_ = std::make_unique<Workers>(parts);
@@ -81,7 +81,7 @@ void VectorEnvironment::build() {
   const int parts = threads();
   workers_->run([&](int index) {
     Part& part = *parts_[static_cast<std::size_t>(index)];
-    part.simulation = make_simulation(config_, model_, rank_ * parts + index, ranks_ * parts);
+    part.simulation = make_simulation(config_, prepared_, rank_ * parts + index, ranks_ * parts);
     part.simulation->keep_final_observation();
     part.first = part.simulation->partition().first_env() - first_env_;
     part.envs = part.simulation->partition().envs();

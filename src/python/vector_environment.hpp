@@ -63,7 +63,7 @@ class VectorEnvironment {
   const std::vector<std::string>& observation_names() const { return observation_names_; }
   const std::vector<std::string>& action_names() const { return action_names_; }
   // Of one line each, about the model.
-  const std::vector<std::string>& warnings() const { return model_.warnings; }
+  const std::vector<std::string>& warnings() const { return prepared_.model.warnings; }
 
   // The random numbers of this seed from their beginning; the next reset is the first one.
   void reseed(std::uint32_t seed);
@@ -90,7 +90,7 @@ class VectorEnvironment {
   Config config_;
   const Autoreset autoreset_;
   const int rank_, ranks_;
-  ImportedModel model_;
+  Prepared prepared_;
   std::int64_t envs_ = 0, first_env_ = 0;
   int num_observations_ = 0, num_critic_observations_ = 0;
   bool has_success_ = false;

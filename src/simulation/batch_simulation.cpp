@@ -78,11 +78,9 @@ double exact_mean(const std::vector<double>& values, std::int64_t count, Collect
 }  // namespace
 
 template <class T>
-BatchSimulation<T>::BatchSimulation(const Config& config, ImportedModel model, CompiledTask task, int rank,
-                                    int ranks)
+BatchSimulation<T>::BatchSimulation(const Config& config, Prepared prepared, int rank, int ranks)
     : config_(config),
-      model_(std::move(model)),
-      task_(std::move(task)),
+      prepared_(std::move(prepared)),
       partition_(environments_of(config, config.batch.num_envs, rank, ranks)),
       state_fields_(state_fields(model_.sizes)),
       device_model_(model_),
@@ -655,7 +653,8 @@ std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(cons
   return fields;
 }
 
-MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs) {
+MemoryEstimate estimate_memory(const Config& config, const Prepared& prepared, std::int64_t envs) {
+  const ImportedModel& model = prepared.model;
   const bool single = config.simulation.precision == Precision::fp32;
   const std::size_t real = single ? sizeof(float) : sizeof(double);
   std::size_t reals =
@@ -676,7 +675,7 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
                                        : regroup_elements<Lanes<double>>(model.sizes));
   }
   if (config.task.present) {
-    const CompiledTask task = compile_task(config, model);
+    const CompiledTask& task = prepared.task;
     if (task.settle_steps > 0)
       scratch += bytes_for(single ? settle_elements<Lanes<float>>(state_elements(model.sizes))
                                   : settle_elements<Lanes<double>>(state_elements(model.sizes)),
@@ -703,12 +702,10 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
   return memory;
 }
 
-std::unique_ptr<Simulation> make_simulation(const Config& config, ImportedModel model, int rank, int ranks) {
-  CompiledTask task;
-  if (config.task.present) task = compile_task(config, model);
+std::unique_ptr<Simulation> make_simulation(const Config& config, Prepared prepared, int rank, int ranks) {
   if (config.simulation.precision == Precision::fp32)
-    return std::make_unique<BatchSimulation<float>>(config, std::move(model), std::move(task), rank, ranks);
-  return std::make_unique<BatchSimulation<double>>(config, std::move(model), std::move(task), rank, ranks);
+    return std::make_unique<BatchSimulation<float>>(config, std::move(prepared), rank, ranks);
+  return std::make_unique<BatchSimulation<double>>(config, std::move(prepared), rank, ranks);
 }
 
 }  // namespace maniple

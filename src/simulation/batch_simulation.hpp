@@ -21,7 +21,7 @@ namespace maniple {
 template <class T>
 class BatchSimulation final : public Simulation {
  public:
-  BatchSimulation(const Config& config, ImportedModel model, CompiledTask task, int rank, int ranks);
+  BatchSimulation(const Config& config, Prepared prepared, int rank, int ranks);
 
   const Partition& partition() const override { return partition_; }
   int num_observations() const override { return task_.num_observations; }
@@ -49,7 +49,7 @@ class BatchSimulation final : public Simulation {
   void restored() override;
   std::vector<std::pair<std::string, double>> stage_seconds() const override { return clock_.seconds(); }
 
-  const ImportedModel& model() const override { return model_; }
+  const Prepared& prepared() const override { return prepared_; }
   bool has_task() const override { return config_.task.present; }
   std::string model_digest() const override { return model_.digest; }
   std::string task_digest() const override { return maniple::task_digest(task_); }
@@ -110,8 +110,9 @@ class BatchSimulation final : public Simulation {
   void set_state_rows(const std::string& field, const std::vector<double>& rows);
 
   Config config_;
-  ImportedModel model_;
-  CompiledTask task_;
+  const Prepared prepared_;
+  const ImportedModel& model_ = prepared_.model;
+  const CompiledTask& task_ = prepared_.task;
   Partition partition_;
   std::int64_t control_step_ = 0;
   std::vector<double> curricula_;  // values of the task's

@@ -11,6 +11,7 @@
 #include "src/io/results.hpp"
 #include "src/model_import/import.hpp"
 #include "src/simulation/environment.hpp"
+#include "src/tasks/prepared.hpp"
 
 namespace maniple {
 
@@ -37,7 +38,8 @@ struct EnvironmentStep {
 
 class Simulation : public Environment {
  public:
-  virtual const ImportedModel& model() const = 0;
+  virtual const Prepared& prepared() const = 0;
+  const ImportedModel& model() const { return prepared().model; }
   virtual bool has_task() const = 0;
   // Components of each term of task.observations.
   virtual const std::vector<int>& observation_widths() const = 0;
@@ -99,7 +101,7 @@ class Simulation : public Environment {
 };
 
 // What the configured batch needs on a rank with `envs` environments, without learning.
-MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs);
+MemoryEstimate estimate_memory(const Config& config, const Prepared& prepared, std::int64_t envs);
 
 // Refuses trajectory fields that neither the model nor a task has and, when the run samples trajectories at
 // all, fields that are empty or named twice.
@@ -111,8 +113,7 @@ std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(cons
                                                                             const Partition& partition);
 
 // Builds the simulation of this rank's environments. Fields of output.trajectory.fields, which are known to
-// exist (check_trajectory_fields), are recorded only when the run samples trajectories. Throws InputError for
-// tasks that do not fit the model, initial state or control files of the wrong shape.
-std::unique_ptr<Simulation> make_simulation(const Config& config, ImportedModel model, int rank, int ranks);
+// exist (check_trajectory_fields), are recorded only when the run samples trajectories.
+std::unique_ptr<Simulation> make_simulation(const Config& config, Prepared prepared, int rank, int ranks);
 
 }  // namespace maniple

@@ -255,11 +255,10 @@ std::string quantities_text() {
   return quantity_rows(ExpressionContext(model, 1, kListedStep, 0, 0, {}, {}), false);
 }
 
-std::string quantities_text(const ImportedModel& imported, const TaskConfig& config, double step_dt) {
-  const TaskModel model = task_model(imported);
-  CompiledTask task;
-  if (config.present) task = compile_task(config, imported, step_dt);
-  const ExpressionContext context(model, task.num_actions, control_step(imported, step_dt),
+std::string quantities_text(const Prepared& prepared, const TaskConfig& config) {
+  const TaskModel model = task_model(prepared.model);
+  const CompiledTask& task = prepared.task;
+  const ExpressionContext context(model, task.num_actions, control_step(prepared.model, task.step_dt),
                                   config.episode_length, task.max_episode_steps, {}, {});
   std::string text = quantity_rows(context, true);
   for (const CompiledVariable& variable : task.variables)

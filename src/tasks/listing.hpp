@@ -6,7 +6,7 @@
 
 #include "src/config/config.hpp"
 #include "src/model_import/import.hpp"
-#include "src/tasks/task.hpp"
+#include "src/tasks/prepared.hpp"
 
 namespace maniple {
 
@@ -19,7 +19,7 @@ std::string metrics_text();
 // Every quantity: components, unit, where it is known, meaning, an example. With a model, its own numbers and
 // names, and those of the task if there is one.
 std::string quantities_text();
-std::string quantities_text(const ImportedModel& model, const TaskConfig& task, double step_dt);
+std::string quantities_text(const Prepared& prepared, const TaskConfig& config);
 // What these lists say of a term, function, metric or quantity of this name, under their headings; empty
 // where there is none.
 std::string listed_as(const std::string& name);

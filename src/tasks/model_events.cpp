@@ -456,17 +456,14 @@ std::map<std::string, std::string> initially_drawn_fields(const TaskConfig& conf
   return fields;
 }
 
-ImportedModel import_model_of(const Config& config) {
-  ImportedModel imported = import_model(config.model, config.simulation);
-  if (!config.task.present) return imported;
-  const TaskModel model = task_model(imported);
+std::vector<std::string> varied_fields(const TaskConfig& config, const TaskModel& model) {
   const std::vector<std::string> known = field_names(model);
   std::set<std::string> varied;
   const auto add_roots = [&](const std::string& target, const TermConfig& term, const std::string& key) {
     for (const std::string& name : roots_of(target, term, key))
       if (std::find(known.begin(), known.end(), name) != known.end()) varied.insert(name);
   };
-  for (const TermConfig& term : config.task.events) {
+  for (const TermConfig& term : config.events) {
     const std::string key = "task.events." + term.name;
     if (!term.field.empty())
       for (const TermExpression& assignment : field_assignments(term, model, key))
@@ -474,8 +471,7 @@ ImportedModel import_model_of(const Config& config) {
     else if (!term.target.empty())
       add_roots(term.target, term, key);
   }
-  vary_model(imported, {varied.begin(), varied.end()}, config.model.where);
-  return imported;
+  return {varied.begin(), varied.end()};
 }
 
 }  // namespace maniple

@@ -31,7 +31,7 @@ void check_contacts_of(const std::vector<int>& elements, const TermConfig& term,
 std::map<std::string, std::string> initially_drawn_fields(const TaskConfig& config,
                                                           const ImportedModel& imported);
 
-// The model of a deck, as its task needs it: with the fields that its events set varied.
-ImportedModel import_model_of(const Config& config);
+// The fields of the model that events set, and of which each environment needs values of its own.
+std::vector<std::string> varied_fields(const TaskConfig& config, const TaskModel& model);
 
 }  // namespace maniple

@@ -342,11 +342,6 @@ CompiledTask compile_task(const Config& config, const ImportedModel& model) {
   return task;
 }
 
-void check_model_and_task(const Config& config) {
-  const ImportedModel model = import_model_of(config);
-  if (config.task.present) compile_task(config, model);
-}
-
 std::vector<FieldInfo> task_fields(const TaskSizes& sizes) {
   MANIPLE_TASK_SIZES(MANIPLE_LOCAL_TASK_SIZE)
   return list_fields({MANIPLE_TASK_FIELDS(MANIPLE_FIELD_INFO)});

@@ -95,8 +95,6 @@ CompiledTask compile_task(const TaskConfig& config, const ImportedModel& model, 
                           DerivedChoice derived = DerivedChoice::fresh);
 // The task of a deck, which has one, with the model as the deck runs it.
 CompiledTask compile_task(const Config& config, const ImportedModel& model);
-// Refuses a model that is not stepped, and a task that does not fit it.
-void check_model_and_task(const Config& config);
 
 // The fields of the task's state in the order of its tiles, and its counters.
 std::vector<FieldInfo> task_fields(const TaskSizes& sizes);

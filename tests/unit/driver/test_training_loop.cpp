@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "src/driver/training_loop.hpp"
+#include "src/io/checkpoint.hpp"
 #include "src/io/summary.hpp"
 #include "src/parallel/mpi_access.hpp"
 #include "tests/unit/io/temporary_directory.hpp"
@@ -71,13 +72,13 @@ class LeastSquares : public Learner {
     describe_policy(archive);
     archive.replicated("least_squares/momentum", &momentum_, 1, "1", "not in any checkpoint");
   }
-  void warm_started(const std::vector<std::string>& names) override { warm_names = names; }
+  void warm_started(const WarmStart& start) override { warm_entries = start.entries; }
   Work work_per_iteration() const override { return {kSamples * kSteps, "samples"}; }
   std::vector<std::pair<std::string, double>> stage_seconds() const override { return {{"update", 0.0}}; }
 
   const std::vector<double>& weights() const { return weights_; }
   int times_restored = 0;
-  std::vector<std::string> warm_names;
+  std::vector<std::string> warm_entries;
 
  private:
   Collectives& collectives_;
@@ -161,7 +162,7 @@ TEST_F(TrainingLoopMpi, BeginsWithWhatAnotherRunLearned) {
   in_new_directory();
   LeastSquares second(*world), straight(*world);
   EXPECT_EQ(train(second, 2), ExitCode::done);
-  EXPECT_EQ(second.warm_names, std::vector<std::string>{"least_squares/weights"});
+  EXPECT_EQ(second.warm_entries, std::vector<std::string>{"least_squares/weights"});
   EXPECT_EQ(rows(), 2);
   config.learning.warm_start.clear();
   in_new_directory();

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "src/config/schema.hpp"
+#include "src/io/checkpoint.hpp"
 #include "src/learning/evaluation.hpp"
 #include "src/learning/learners.hpp"
 #include "src/learning/ppo.hpp"
@@ -659,7 +660,9 @@ TEST(Ppo, AWarmStartGathersTheMomentsOfValuesAnew) {
     const double of_one_iteration = samples(ppo);
     EXPECT_GT(of_one_iteration, 0);
     ppo.start();
-    ppo.warm_started({"ppo/value_mean"});
+    WarmStart start;
+    start.entries = {"ppo/value_mean"};
+    ppo.warm_started(start);
     ppo.iterate();
     EXPECT_EQ(samples(ppo), of_one_iteration);
   });
@@ -696,7 +699,7 @@ TEST(Ppo, AWarmStartKeepsTheStateOfTheOptimizer) {
       if (!keeps_moments)
         for (const ArchiveEntry& entry : archive.entries())
           if (is_of_optimizer(entry)) std::memset(entry.data, 0, bytes_of(entry));
-      ppo.warm_started({});
+      ppo.warm_started(WarmStart{});
       EXPECT_EQ(optimizer_of(ppo) == optimizer_of(first), keeps_moments);
       ppo.iterate();
       const auto after = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), ppo.policy()->parameters());

@@ -62,7 +62,9 @@ class WhatIsRead : public ::testing::TestWithParam<WhatIsReadCase> {
     recorded.clear();
     for (const FieldInfo& field : state_fields(model_.sizes)) recorded.emplace_back(field.name);
     recorded.insert(recorded.end(), fields.begin(), fields.end());
-    const auto simulation = make_simulation(config, model_, 0, 1);
+    Prepared prepared{.model = model_, .task = {}};
+    if (config.task.present) prepared.task = compile_task(config, model_);
+    const auto simulation = make_simulation(config, prepared, 0, 1);
     simulation->initialize(config.initial_state);
     push(*simulation);
     std::vector<std::vector<std::byte>> result;
