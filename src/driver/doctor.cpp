@@ -51,9 +51,7 @@ bool device_sum_is_right(Session& session) {
 }  // namespace
 
 std::vector<std::string> placement_warnings(const std::vector<RankPlace>& places) {
-  constexpr std::size_t kNamed = 8;
   std::vector<std::string> warnings;
-  std::vector<std::string> shared;  // what pairs of ranks share
   // ranks by host and core
   std::map<std::string, std::vector<int>> by_host;
   for (int rank = 0; rank < static_cast<int>(places.size()); ++rank)
@@ -68,24 +66,22 @@ std::vector<std::string> placement_warnings(const std::vector<RankPlace>& places
     if (threads > static_cast<int>(cores.size()))
       warnings.push_back(fmt::format("host {}: {} of {} on {}", host, counted(threads, "thread"),
                                      counted(ranks.size(), "rank"), counted(cores.size(), "core")));
-    // a rank that may use no core of its own competes with another one
-    for (std::size_t a = 0; a < ranks.size(); ++a)
-      for (std::size_t b = a + 1; b < ranks.size(); ++b) {
-        std::vector<int> common;
-        std::set_intersection(places[ranks[a]].cores.begin(), places[ranks[a]].cores.end(),
-                              places[ranks[b]].cores.begin(), places[ranks[b]].cores.end(),
-                              std::back_inserter(common));
-        if (!common.empty())
-          shared.push_back(
-              fmt::format("host {}: ranks {} and {} share cores {} (bind ranks: mpirun --bind-to core, "
-                          "srun --cpu-bind=cores)",
-                          host, ranks[a], ranks[b], ranges(common)));
-      }
+    // a rank that may use cores of another one competes with it
+    std::vector<int> users(static_cast<std::size_t>(1 + *std::max_element(cores.begin(), cores.end())), 0);
+    for (const int rank : ranks)
+      for (const int core : places[rank].cores) ++users[static_cast<std::size_t>(core)];
+    const auto is_shared = [&](int core) { return users[static_cast<std::size_t>(core)] > 1; };
+    std::vector<int> crowded, common;
+    for (const int rank : ranks)
+      if (std::any_of(places[rank].cores.begin(), places[rank].cores.end(), is_shared))
+        crowded.push_back(rank);
+    std::copy_if(cores.begin(), cores.end(), std::back_inserter(common), is_shared);
+    if (!common.empty())
+      warnings.push_back(
+          fmt::format("host {}: ranks {} share cores {} (bind ranks: mpirun --bind-to core, "
+                      "srun --cpu-bind=cores)",
+                      host, ranges(crowded), ranges(common)));
   }
-  warnings.insert(warnings.end(), shared.begin(),
-                  shared.begin() + static_cast<std::ptrdiff_t>(std::min(kNamed, shared.size())));
-  if (shared.size() > kNamed)
-    warnings.push_back(fmt::format("{} of ranks more share cores", counted(shared.size() - kNamed, "pair")));
   return warnings;
 }
 

@@ -19,6 +19,7 @@
 #include "src/io/rank_check.hpp"
 #include "src/io/seal.hpp"
 #include "src/io/snapshot.hpp"
+#include "src/parallel/retry.hpp"
 
 namespace maniple {
 namespace {
@@ -508,6 +509,19 @@ class TrainingLoop {
   std::string results_path_;
 };
 
+// What a run whose files cannot be written has reached: "; the newest good checkpoint is ...".
+std::string what_is_left(const std::string& directory) {
+  try {
+    if (const std::vector<std::int64_t> steps = checkpoint_steps(directory); !steps.empty())
+      return fmt::format(
+          "; the newest good checkpoint is {}/checkpoints/{}.h5: learning.resume=auto continues from it",
+          directory, steps.front());
+  } catch (const Error&) {
+    // the first error is the one to tell
+  }
+  return "; there is no checkpoint yet";
+}
+
 }  // namespace
 
 ExitCode run_training(Learner& learner, const TrainingRun& run) {
@@ -521,7 +535,11 @@ ExitCode run_training(Learner& learner, const TrainingRun& run) {
       "at the start");
   MetricRows rows(learner.report_names(), run);
   const std::optional<std::int64_t> resumed = resume_or_start(learner, run, rows);
-  return TrainingLoop(learner, run, rows, resumed).run();
+  try {
+    return TrainingLoop(learner, run, rows, resumed).run();
+  } catch (const FileError& error) {
+    throw FileError(error.what() + what_is_left(run.config.output.directory));
+  }
 }
 
 }  // namespace maniple

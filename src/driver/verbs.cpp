@@ -15,6 +15,7 @@
 #include "src/io/results.hpp"
 #include "src/io/run_directory.hpp"
 #include "src/parallel/failure.hpp"
+#include "src/parallel/launch.hpp"
 #include "src/parallel/retry.hpp"
 #include "src/tasks/prepared.hpp"
 
@@ -164,6 +165,8 @@ ExitCode run_configured(const Verb& verb, const Config& config, Session& session
                  [&] { open_log(session.rank(), verb.results ? config.output.directory : "", true, name); });
     if (verb.resumes)
       for (const std::string& note : config.notes) info(note);
+    if (const std::string idle = idle_tasks_warning(session.size()); verb.computes && !idle.empty())
+      warn(idle);
     if (verb.computes && verb.run != doctor) test_new_device(config, session);
     code = verb.run(config, session);
   } catch (const InputError&) {

@@ -125,8 +125,8 @@ std::string last_error() {
   if (reason.find("truncated file") != std::string::npos)
     throw Error(what +
                 ": it ends before its last byte, so that it was not written or copied whole: " + reason);
-  if (is_transient(error)) throw TransientError(what + ": " + reason);
-  if (error != 0) throw FileError(what + ": " + reason);
+  // (its further words are addresses and sizes, some of which are wrong)
+  if (error != 0) throw_file_error(what, reason.substr(0, reason.find(": time = ")), error);
   throw Error(what + ": " + reason);
 }
 

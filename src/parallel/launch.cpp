@@ -70,4 +70,11 @@ std::string separate_ranks_error(int mpi_size) {
   return "";
 }
 
+std::string idle_tasks_warning(int mpi_size) {
+  const char* const tasks = std::getenv("SLURM_NTASKS");
+  if (mpi_size != 1 || is_launched() || !tasks || std::atoi(tasks) <= 1) return "";
+  return std::string("launch: SLURM gave this job ") + tasks + " tasks, and one rank was started; srun " +
+         kPlugin + " or mpirun in front of the command starts one for each task";
+}
+
 }  // namespace maniple

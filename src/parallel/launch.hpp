@@ -11,6 +11,8 @@ namespace maniple {
 // Empty, or why this start is not the one that was asked for: the launcher's variables in the environment (of
 // srun, Open MPI's and MPICH's mpirun, and PALS) name more processes than the one rank that MPI sees.
 std::string separate_ranks_error(int mpi_size);
+// Empty, or that a job of SLURM has more tasks than the one rank that was started without srun or mpirun.
+std::string idle_tasks_warning(int mpi_size);
 
 // While it lives, and where no launcher has started this process: tells Open MPI, whose start it is for, that
 // there will be one rank, which needs no daemon and no network (0.1 s instead of 0.6 s). What the user has

@@ -267,6 +267,20 @@ def test_processes_that_are_no_ranks_of_each_other(maniple, tmp_path, variables,
     assert maniple("doctor", ranks=2, environment={"SLURM_STEP_NUM_TASKS": "1"}).returncode == 0
 
 
+def test_one_rank_in_a_job_of_many_tasks(maniple, tmp_path):
+    """A program that is started without srun in a job of SLURM; told, since the job may be meant for several such runs."""
+    def lines(**variables):
+        result = subprocess.run([maniple.program, "rollout", "model.file=inputs/models/arm6.xml", "simulation.steps=1",
+                                 f"output.directory={tmp_path}/run", "output.overwrite=true"], cwd=maniple.root, text=True,
+                                env={**os.environ, **variables}, capture_output=True, timeout=GUARD)
+        assert result.returncode == 0, result.stderr
+        return [line for line in result.stderr.splitlines() if "launch: " in line]
+
+    assert lines(SLURM_NTASKS="4") == ["warning: launch: SLURM gave this job 4 tasks, and one rank was started; "
+                                       "srun --mpi=pmix or mpirun in front of the command starts one for each task"]
+    assert not lines(SLURM_NTASKS="1") and not lines(SLURM_NTASKS="4", SLURM_STEP_NUM_TASKS="1")
+
+
 # ---- datasets ----
 def write(path, **datasets):
     with h5py.File(path, "w") as file:

@@ -37,7 +37,7 @@ FAKES = {
               ' --hostfile|--bind-to) shift;; esac; shift; done\n'
               'exec "$REAL_MPIRUN" --allow-run-as-root --oversubscribe --bind-to none -n "$n" env -u HOME -u OMP_NUM_THREADS'
               ' -u HDF5_USE_FILE_LOCKING "${passed[@]}" "$@"\n',
-    "qsub": 'echo "qsub $*" >> "$LOG"; for v in DECK DIRECTORY OVERRIDES MARGIN MANIPLE_MACHINE MANIPLE_PROGRAM; do\n'
+    "qsub": 'echo "qsub $*" >> "$LOG"; for v in DECK DIRECTORY OVERRIDES MARGIN MANIPLE_MACHINE MANIPLE_PROGRAM MANIPLE_RESTARTS; do\n'
             ' echo "$v=${!v}" >> "$LOG"; done; echo 18.pbs; exit ${QSUB_CODE:-0}\n',
     "qstat": 'cat "$QSTAT"\n',
 }
@@ -163,7 +163,7 @@ PBS = ["bash", "jobs/pbs/run.pbs"]
 def test_pbs_submits_the_same_job_again(maniple, long_run):
     # two minutes of margin out of 00:02:03 leave three seconds
     folder, environment = long_run
-    result = run(PBS, environment)
+    result = run(PBS, environment | {"MANIPLE_RESTARTS": "1"})
     assert result.returncode == 75, result.stdout + result.stderr
     assert "job 18.pbs continues" in result.stdout
     lines = log(folder).splitlines()
@@ -173,7 +173,8 @@ def test_pbs_submits_the_same_job_again(maniple, long_run):
         assert words in " ".join(submitted)
     passed = submitted[submitted.index("-v") + 1].split(",")
     for name, value in {"DECK": environment["DECK"], "DIRECTORY": environment["DIRECTORY"], "MARGIN": "120",
-                        "OVERRIDES": environment["OVERRIDES"], "MANIPLE_PROGRAM": environment["MANIPLE_PROGRAM"]}.items():
+                        "OVERRIDES": environment["OVERRIDES"], "MANIPLE_PROGRAM": environment["MANIPLE_PROGRAM"],
+                        "MANIPLE_RESTARTS": "1"}.items():
         assert name in passed and f"{name}={value}" in lines
     # the overrides were this run's, too
     assert re.search(r"^ *seed +7$", maniple.inspect(maniple.checkpoints(folder / "run")[-1]), re.M)
@@ -253,6 +254,10 @@ def test_the_names_of_before_train(cluster):
     started = [line for line in log(folder).splitlines() if line.startswith("program")]
     assert all(line.startswith("program train deck.yaml ") for line in started) and len(started) >= 2
     assert "output.directory=runs/5" in started[-1]
+    assert "run.wall_time=" in started[-1]
+    run(["bash", "jobs/pbs/run.pbs"], environment | {"VERB": "evaluate"})
+    evaluated = [line for line in log(folder).splitlines() if line.startswith("program evaluate")]
+    assert evaluated and "run.wall_time=" not in evaluated[0], "evaluate warns that it has no effect"
     result = run(["bash", "jobs/pbs/run.pbs"], environment | {"VERB": "trian"})
     assert result.returncode == 2 and "VERB is trian; allowed: train" in result.stderr
 
