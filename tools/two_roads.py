@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The expert of inputs/tasks/two_roads.yaml, and pictures of who drives how there.
+"""The expert of inputs/tasks/two_roads.yaml, and pictures of the paths of its demonstrations and policies.
 
     two_roads.py expert FILE [--episodes 200] [--seed 0]    HDF5 with starts and actions, for rollout
     two_roads.py draw PICTURE NAME=FILE ...                 paths of the demonstrations in robomimic files

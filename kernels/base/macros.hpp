@@ -1,5 +1,5 @@
-// Where code may run, and the few names in which Kokkos releases differ. Every header of kernels/
-// includes this first; nothing else of Kokkos is needed to read the mathematics.
+// Macros for functions that run on host and device, and the few names in which Kokkos releases differ. Every
+// header of kernels/ includes this first; nothing else of Kokkos is needed to read the mathematics.
 #pragma once
 
 #include <Kokkos_Core.hpp>

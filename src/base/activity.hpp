@@ -1,6 +1,6 @@
-// What this process is doing, for the watchdog's thread to read at any moment: the stage of the main
-// thread, the iterations done, the collective operations it has entered, and a counter that rises with every
-// step forward. Noting costs a few stores.
+// The current activity of this process, which the watchdog's thread may read at any moment: the stage of the
+// main thread, the iterations done, the collective operations it has entered, and a counter that rises with
+// every step forward. Recording costs a few stores.
 #pragma once
 
 #include <atomic>

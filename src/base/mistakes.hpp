@@ -1,5 +1,5 @@
-// Mistakes of the user, gathered so that all of them are told at once: a step that meets one is left, the
-// next one runs. Who gathers sees to it that no step runs which needs what has failed.
+// Mistakes of the user, collected so that one message reports all of them: a step that meets one is abandoned
+// and the next one runs. The caller runs no step that needs the result of a failed one.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// One function for each part of a deck whose keys are compared: it refuses the first of its contradictions,
-// because those behind it would often follow from it.
+// One function for each part of a deck whose keys are compared. It refuses the first contradiction only,
+// because later ones would often follow from it.
 #include "src/config/checks.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Decks into located trees, with yaml-cpp as the parser.
+// The parser of decks: YAML into located trees, by yaml-cpp.
 #include "src/config/document.hpp"
 
 #include <yaml-cpp/yaml.h>

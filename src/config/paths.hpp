@@ -1,5 +1,5 @@
-// The files that a deck names: where they are, seen from the deck or from an installed Python package, and
-// that they are there. After it every path of a Config is absolute.
+// Resolution of the paths in a deck, relative to the deck or to an installed Python package, with a check
+// that the files exist. After it every path of a Config is absolute.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// The keys of sub-terrains, and how `terrain.sub_terrains` is read: a mapping from names to mappings, each
+// The keys of sub-terrains, and the reader of `terrain.sub_terrains`: a mapping from names to mappings, each
 // with the keys of its type. Names and meanings are those of Isaac Lab's terrain configurations.
 #include "src/config/terrain_schema.hpp"
 

@@ -1,5 +1,5 @@
-// How learning gets faster with ranks. One job measures all: 1, 2, 4, ... of its ranks learn, each time from
-// the beginning, while the others sleep.
+// `maniple bench scaling`: the speed of learning on 1, 2, 4, ... ranks. One job measures all: that many of
+// its ranks learn, each time from the beginning, while the others sleep.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// maniple doctor: is this machine, launch and file system fit for a run? Measures before a job of a thousand
-// ranks finds out. A warning costs speed, a broken line costs the run.
+// maniple doctor: is this machine, launch and file system fit for a run? It measures in seconds what would
+// stop or slow down a large job. A warning costs speed; a line marked broken would end the run.
 #include "src/driver/doctor.hpp"
 
 #include <fmt/format.h>

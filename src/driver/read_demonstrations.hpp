@@ -1,4 +1,4 @@
-// The demonstrations of a run, for every verb that learns from them or looks at them: where they lie, whether
+// The demonstrations of a run, for every verb that learns from them or inspects them: their location, whether
 // they and the learner fit into memory, and the numbers themselves.
 #pragma once
 

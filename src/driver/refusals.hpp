@@ -1,4 +1,4 @@
-// What several verbs refuse in the same words, before they set up anything.
+// Refusals that several verbs share, in the same words, before they set up anything.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// maniple schema: deck keys, presets of learning, and what tasks are written with.
+// maniple schema: deck keys, presets of learning, and the terms, functions and quantities of tasks.
 #include "src/config/schema.hpp"
 
 #include <ostream>

@@ -1,5 +1,5 @@
-// What `maniple doctor` finds out about the kernels of this build: whether launches on the device give the
-// bits that the same sources give on the host, one environment after the other. On a CPU the launches have
+// Self-tests of the kernels of this build, for `maniple doctor`: whether launches on the device give the bits
+// that the same sources give on the host, one environment after the other. On a CPU the launches have
 // registers of environments.
 #pragma once
 

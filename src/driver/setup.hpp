@@ -1,4 +1,4 @@
-// What every verb does before its own work: model, memory estimate, simulation, header, identity.
+// The common start of every verb: model, memory estimate, simulation, header, identity.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The verbs of the program, in one table: what the command line, main and the run directory have to know
-// about a verb stands in its row.
+// The verbs of the program, in one table: a row holds all that
+// the command line, main and the run directory need about a verb.
 //
 // To add a verb, write src/driver/<verb>.cpp with one function, declare it below, and give it a row in
 // verbs.cpp. A function of a deck reads its configuration, builds what it needs (setup.hpp) and returns an

@@ -1,6 +1,6 @@
-// Writing and reading checkpoints. Rank 0 makes the file and writes what is equal on all ranks; then
-// every rank writes its rows into the space that is left for them, summing the checksum as it goes; then
-// the file is sealed with it. It is read back while the run goes on.
+// Writing and reading checkpoints. Rank 0 creates the file and writes the entries that are equal on all
+// ranks; then every rank writes its rows into the space reserved for them, computing the checksum as it goes;
+// then the checksum seals the file. A thread reads the file back and verifies it while the run goes on.
 #include "src/io/checkpoint.hpp"
 
 #include <fmt/format.h>

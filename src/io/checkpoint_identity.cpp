@@ -1,5 +1,5 @@
-// How two runs differ, by the keys of their decks, and what that means for one that reads the other's
-// checkpoint.
+// Differences of two runs, by the keys of their decks, and
+// whether one may read the other's checkpoint.
 #include "src/io/checkpoint_identity.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What a checkpoint is of: model, task, policy and settings, and what of them must agree before it is read.
+// The identity of a checkpoint: model, task, policy and settings, and which of them a reader must share.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Reading users' datasets. Each rank opens the file by itself, in a child process that the library may
-// crash: reading needs no agreement, and a file of one row is read the same way as one of a million.
+// Reading users' datasets. Each rank opens the file by itself, in a child process, because HDF5 may crash on
+// a bad file: reading needs no agreement, and a file of one row is read the same way as one of a million.
 #include "src/io/dataset.hpp"
 
 #include <fmt/format.h>

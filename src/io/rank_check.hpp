@@ -1,7 +1,7 @@
-// Whether all ranks still do the same: the program, the deck, the data and all that is equal on every rank
-// are compared by their checksums. Ranks that differ go on computing, and what they compute is good for
-// nothing: a bit that flipped in one memory, a node with another file under the same name. Whoever is out of
-// step is named, and the run ends on all ranks.
+// A check that all ranks still agree: checksums of the program, the deck, the data and all that is equal on
+// every rank are compared. A rank that differs (a bit that flipped in one memory, a node with another file
+// under the same name) would go on computing, and its results would be worthless. The check names the ranks
+// that are out of step and ends the run on all ranks.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Writes results.h5. What is equal on all ranks waits in rank 0's memory until commit(); trajectories go
-// out in blocks of samples, each rank by itself, into chunks that hold such a block for a range of
-// environments (a single sample of [env, sample, size] is a comb of small pieces, which no file system
-// likes; of a chunk the environments of a rank are one piece).
+// Writes results.h5. Arrays that are equal on all ranks wait in rank 0's memory until commit(). Trajectories
+// are written in blocks of samples, each rank by itself, into chunks that hold such a block for a range of
+// environments. A single sample of [env, sample, size] would be many small scattered pieces, which file
+// systems write slowly; the environments of a rank are one contiguous piece of a chunk.
 #include "src/io/results.hpp"
 
 #include <fmt/format.h>

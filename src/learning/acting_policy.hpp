@@ -1,5 +1,5 @@
-// What acts in environments outside of training, whatever it has learned with: evaluations and rollouts know
-// no more of a policy than this.
+// The interface of policies that act in environments outside of training, whatever their learner: evaluations
+// and rollouts know no more of a policy than this.
 #pragma once
 
 #include <cstdint>

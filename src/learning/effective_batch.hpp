@@ -1,6 +1,6 @@
-// What an update learns from on this many ranks. A deck's batch is global; learning.batch_per_rank,
-// learning.accumulate and learning.lr_scaling are the field's other habits, and are worked out here once, so
-// that learners know one batch and one learning rate.
+// The batch of an update on this many ranks. A deck's batch is global; learning.batch_per_rank,
+// learning.accumulate and learning.lr_scaling follow other conventions of the field, and are resolved here
+// once, so that learners know one batch and one learning rate.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What a training loop runs (src/driver/training_loop.hpp): something that gets better by iterations, whether
-// it learns from environments or from a data set. The loop owns everything else: checkpoints, metrics,
+// The interface of a learner, which a training loop runs (src/driver/training_loop.hpp): it improves by
+// iterations, from environments or from a data set. The loop owns everything else: checkpoints, metrics,
 // progress, early stops.
 //
 // To add a learner, write a class with this interface, give it a row in learners.cpp, and name it among the

@@ -1,4 +1,4 @@
-// Where learning.mixed_precision can be had.
+// Availability of learning.mixed_precision.
 #pragma once
 
 #include <string>

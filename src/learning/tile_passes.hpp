@@ -1,5 +1,5 @@
-// What the passes of networks over tiles of samples have in common: where the maps of a run of tiles lie, and
-// the launches of layers forward and backward. For the files that implement such networks.
+// Common parts of the passes of networks over tiles of samples: the places of feature maps in memory, and the
+// launches of layers forward and backward. For the files that implement such networks.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What the kernels do not simulate, and who in the model needs it. A model is refused as a whole and with
-// all causes at once: an approximation in silence would be worse, one cause at a time tedious.
+// Features that the kernels do not simulate, and the elements of a model that need them. A model is refused
+// as a whole and with all causes at once: a silent approximation would be worse, one cause at a time tedious.
 #include <fmt/format.h>
 #include <mujoco/mujoco.h>
 

@@ -1,5 +1,5 @@
-// Ends a job in which nothing moves any more, and says why. A rank that was stopped, lost its host or hangs
-// in a file system leaves the others waiting in a collective operation for ever, and MPI does not notice.
+// The watchdog ends a job in which nothing moves, and says why. A rank that was stopped, lost its host or
+// hangs in a file system leaves the others waiting in a collective operation, and MPI does not notice.
 //
 // Each rank has a thread that calls no MPI (only the main thread may) and talks to the others' by UDP
 // datagrams. In a healthy job it sends its state to two other ranks now and then, whatever the number of

@@ -1,5 +1,5 @@
-// A trained policy as Python calls it: rows of observations in, rows of actions out, with the numbers of the
-// verbs that let it act. Its parameters come from Python, which reads checkpoints.
+// A trained policy as Python calls it: rows of observations in, rows of actions out, with the same numbers as
+// in the verbs that let it act. Its parameters come from Python, which reads checkpoints.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Some environments of a batch that stay as they are while the others go on.
+// A saved copy of some environments of a batch, which keeps them unchanged while the others go on.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The environments of a deck's task as Python steps them: rows in, rows out, and episodes that begin anew
-// when Gymnasium says so. It needs neither MPI nor a run's directory: a process has its part of the batch.
+// The environments of a deck's task as Python steps them: rows in, rows out, and resets at the moments that
+// Gymnasium prescribes. It needs neither MPI nor a run's directory: a process has its part of the batch.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Curricula: numbers of a task, known by name in its expressions, that change between the iterations of a
-// training with what it measures.
+// Curricula: named numbers of a task's expressions that change between the iterations of a training,
+// according to its metrics.
 #pragma once
 
 #include <cstdint>

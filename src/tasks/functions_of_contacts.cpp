@@ -1,5 +1,5 @@
-// Formulas of contacts: what touches what, with which force, and for how long. Times are a variable that the
-// formula adds to the task.
+// Formulas of contacts: between which geoms, with which force, and for how long. Durations are kept in a
+// variable that the formula adds to the task.
 #include <fmt/format.h>
 
 #include <algorithm>

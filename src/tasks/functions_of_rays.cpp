@@ -1,5 +1,5 @@
-// Formulas of rays: how far it is from points of a frame to the nearest geom, and patterns of such points.
-// Which rays there are is fixed when the task is compiled; the physics answers them once a step
+// Formulas of rays: distances from points of a frame to the nearest geom, and patterns of such points. The
+// rays are fixed when the task is compiled; the physics computes them once a step
 // (kernels/tasks/ray_queries.hpp).
 #include <fmt/format.h>
 

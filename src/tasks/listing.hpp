@@ -1,5 +1,5 @@
-// What tasks are written with and what a task consists of, as text for people: driven by the tables of terms,
-// functions and quantities.
+// Lists for people of the terms, functions and quantities that tasks may use, and of the parts of one task:
+// driven by the tables of terms, functions and quantities.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The programs of a task but for what it observes (src/tasks/observations.hpp): each function compiles what a
-// deck says of one moment of a control step, and leaves the program in the task.
+// The programs of a task except its observations (src/tasks/observations.hpp): each function compiles a
+// deck's expressions for one moment of a control step, and leaves the program in the task.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-"""A trained half-cheetah, 50 of its episodes, and who learns what from them: a diffusion policy, and behaviour cloning
-here and by robomimic's own code on the same file, with the same settings, for as many updates. Writes a table.
+"""Imitation of a trained half-cheetah from 50 of its episodes: a diffusion policy, and behaviour cloning here and by
+robomimic's own code on the same file, with the same settings, for as many updates. Writes a table.
 
     python tests/perf/clones.py --runs runs/clones
     python tests/perf/clones.py --runs runs/clones --torch-python /usr/bin/python3     # and robomimic's

@@ -1,5 +1,5 @@
-"""Environment steps per second of Gymnasium's tasks, with observations, rewards, resets and random actions, beside
-EnvPool in the same minutes on the same cores, and the share of a step that is not physics.
+"""Environment steps per second of Gymnasium's tasks, with observations, rewards, resets and random actions, measured in
+turn with EnvPool on the same cores, and the share of a step that is not physics.
 
     .venv/bin/pip install -r tools/requirements-perf.txt
     python tests/perf/env_rate.py --cores 2 --output env_rate.json

@@ -1,5 +1,5 @@
-"""Environment steps per second through Python, beside EnvPool in the same minutes on the same cores: what a training
-loop in Python gets, with observations, rewards, episodes and infos as numpy arrays, actions handed over in each step.
+"""Environment steps per second of a training loop in Python, measured in turn with EnvPool on the same cores: with
+observations, rewards, episodes and infos as numpy arrays, and actions handed over in each step.
 
     .venv/bin/pip install -r tools/requirements-perf.txt
     python tests/perf/python_env_rate.py --cores 2 --output python_env_rate.json

@@ -1,4 +1,4 @@
-"""What an update learns from on several ranks: small batches of samples and of environments, accumulated batches, batches
+"""The batch of an update on several ranks: small batches of samples and of environments, accumulated batches, batches
 of each rank, scaled learning rates."""
 # ctest: PROCESSORS 1 COST 30
 

@@ -1,5 +1,5 @@
-"""train begins with a policy of imitate: its actor acts as the clone did, whatever the data were normalized by, and learns on; the
-same bits on any number of ranks. What cannot be gone on with is refused in one message."""
+"""A training that begins with a policy of imitate: its actor acts as the clone did, however the data were normalized,
+and learns on, with the same bits on any number of ranks. One message refuses unsuitable policies."""
 # ctest: PROCESSORS 1 COST 10
 
 import h5py

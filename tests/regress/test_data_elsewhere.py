@@ -1,5 +1,5 @@
-"""Numbers of a data set that are not in its file, or not yet: virtual and external datasets whose sources are missing, files that
-another program writes, and forms that our HDF5 does not read."""
+"""Data sets whose numbers are not in the file, or not yet: virtual and external datasets whose sources are missing,
+files that another program is writing, and forms that our HDF5 does not read."""
 # ctest: PROCESSORS 1
 
 import shutil

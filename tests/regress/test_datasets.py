@@ -1,5 +1,5 @@
-"""output.dataset: whole episodes of rollout and evaluate as demonstrations. The steps that the run recorded beside them
-say what has to be in the file; robomimic's and Minari's own readers open it."""
+"""output.dataset: whole episodes of rollout and evaluate as demonstrations. They are compared with the steps that the
+run also recorded as trajectories; robomimic's and Minari's own readers open the file."""
 # ctest: PROCESSORS 1 COST 40
 
 import json

@@ -1,5 +1,5 @@
-"""Demonstrations read in place: frames and windows are robomimic's own, sample by sample; what is wrong with a file
-is named."""
+"""Demonstrations read in place: frames and windows are robomimic's
+own, sample by sample; messages name the faults of a file."""
 # ctest: PROCESSORS 1 COST 50
 
 import itertools

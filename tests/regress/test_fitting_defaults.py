@@ -1,4 +1,4 @@
-"""Values that nobody gave shrink to what is possible and say so; given ones are refused as before."""
+"""Default values that do not fit shrink with a notice; values of the deck that do not fit are refused."""
 # ctest: PROCESSORS 1
 
 import re

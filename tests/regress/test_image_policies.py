@@ -1,6 +1,6 @@
-"""Policies from pictures: what a blind policy cannot learn is learned; the same bits on any number of ranks, continued
-anywhere; onnxruntime computes the same losses of the same crops, and the gradient is that of these losses; and what fits
-nothing is refused."""
+"""Policies from images: they learn a task that a blind policy cannot learn; the same bits on any number of ranks,
+continued anywhere; onnxruntime computes the same losses of the same crops, and the gradient is that of these losses;
+and unsuitable settings are refused."""
 # ctest: PROCESSORS 1 COST 60
 
 import functools

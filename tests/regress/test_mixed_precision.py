@@ -1,5 +1,5 @@
-"""Mixed precision (learning.mixed_precision): products of factors rounded to bfloat16 against the same in torch, whole
-networks and trainings beside those in single precision, the same bits on any number of ranks; and a message elsewhere."""
+"""Mixed precision (learning.mixed_precision): products of factors rounded to bfloat16 against the same in torch,
+networks and trainings compared with single precision, the same bits on any number of ranks, and a message elsewhere."""
 # ctest: PROCESSORS 1
 
 import platform

@@ -1,5 +1,5 @@
 """`import maniple`: the environments of a deck in Python, against the program's own rollouts, bit for bit, and against
-what Gymnasium says of vector environments."""
+Gymnasium's rules for vector environments."""
 # ctest: PROCESSORS 1 COST 20
 
 import gc

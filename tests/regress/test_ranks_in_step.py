@@ -1,5 +1,5 @@
-"""Ranks that no longer do the same are named with what differs, and end the run on all ranks; what was written before
-stays good."""
+"""Ranks that have diverged are named with what differs, and
+the run ends on all ranks; files written before stay good."""
 # ctest: PROCESSORS 1 COST 25
 
 import re

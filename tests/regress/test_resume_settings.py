@@ -1,4 +1,4 @@
-"""learning.resume=auto with other settings: what may change is named in one line, what cannot is refused."""
+"""learning.resume=auto with other settings: one line names those that may change, and a refusal those that may not."""
 # ctest: PROCESSORS 1
 
 import h5py

@@ -1,4 +1,4 @@
-"""What scripts rely on: what the verbs print, what they write besides numbers, and how they refuse."""
+"""The interface for scripts: the printed lines of the verbs, their files beside numbers, and their refusals."""
 # ctest: PROCESSORS 1 COST 30
 
 import json

@@ -1,4 +1,4 @@
-"""The policies that a run has left: which file holds one, and whether it is of the run whose settings it is read with."""
+"""The policies of a run: the file that holds one, and whether it belongs to the run whose settings it is read with."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Writes the policy of a training as ONNX: observation in, action out, with all that stands between the two in the run.
+"""Writes the policy of a training as ONNX: observation in, action out, with normalization and clipping as in the run.
 
     python -m maniple.export runs/pendulum                    # the newest checkpoint, as runs/pendulum/policy.onnx
 

@@ -1,7 +1,7 @@
-"""Draws what a training run did, from its results.h5: return, length, reward terms, KL and learning rate, speed; of one
-on demonstrations losses, what the evaluations gave, gradient norm and learning rate, speed. Of several runs it draws the
-returns (or losses) in one picture. Of an ensemble it draws for each setting the mean over its seeds, in a band from the
-lowest to the highest.
+"""Draws the curves of a training run from its results.h5: return, length, reward terms, KL and learning rate, speed;
+for one on demonstrations losses, results of its evaluations, gradient norm and learning rate, speed. Of several runs it
+draws the returns (or losses) in one picture. Of an ensemble it draws for each setting the mean over its seeds, in a
+band from the lowest to the highest.
 
     python -m maniple.plot runs/cartpole --output curve.png --ceiling 5
     python -m maniple.plot runs/ensemble --metric episode_return_100

@@ -1,4 +1,4 @@
-"""What a process of Python has for the program: where it is, its packages, and its cores."""
+"""Facts about the process of Python that the program needs: its file, its packages, and its cores."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Where a page of maniple.replay has its recording from: the trajectory of a run, a policy that is rolled out for it, or
+"""Sources of the recording on a page of maniple.replay: the trajectory of a run, a policy that is rolled out for it, or
 a file of demonstrations in the layout of robomimic or Minari."""
 
 import importlib.util

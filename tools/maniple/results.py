@@ -1,4 +1,4 @@
-"""What a run has written. Everything is plain HDF5, so this is a convenience and not a format.
+"""The results of a run. Everything is plain HDF5, so this is a convenience and not a format.
 
     import maniple
 

@@ -1,4 +1,4 @@
-"""Tasks as rsl_rl wants them: its VecEnv around a vector environment of Maniple.
+"""Tasks for rsl_rl: its VecEnv around a vector environment of Maniple.
 
     from rsl_rl.runners import OnPolicyRunner
     from maniple.rsl_rl import ManipleVecEnv

@@ -1,4 +1,4 @@
-"""Tasks as Stable-Baselines3 wants them: its VecEnv around a vector environment of Maniple.
+"""Tasks for Stable-Baselines3: its VecEnv around a vector environment of Maniple.
 
     from stable_baselines3 import PPO
     from maniple.sb3 import make_vec_env

@@ -1,4 +1,4 @@
-// Reading in a child: what is the file's fault, what the machine's, and which of many files it was.
+// Reading in a child process: faults of the file, faults of the machine, and the file to blame.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-// What the import makes of good models and says about bad ones: the messages name every element with its
-// file and line, also in included files, and switched-off features need no support.
+// The import of good and bad models: the messages name every element with its file and line, also in included
+// files, and switched-off features need no support.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // Expressions against closed formulas in double precision, over random states and both lane types; and the
-// messages for what is no expression.
+// messages for texts that are no expression.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

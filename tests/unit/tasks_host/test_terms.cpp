@@ -1,4 +1,4 @@
-// Every term of the library against its formula, and what terms refuse.
+// Every term of the library against its formula, and the refusals of terms.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
