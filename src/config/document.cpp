@@ -114,7 +114,7 @@ DeckValue convert(const YAML::Node& node, const Source& source, const std::strin
       break;
     case YAML::NodeType::Scalar:
       if (source.quote_stays_open(node.Mark()))
-        throw InputError(value.where, path, "found a quote that nothing closes",
+        throw InputError(value.where, path, "found a quotation mark without a closing one",
                          "allowed: text between two of them");
       value.kind = DeckValue::Kind::scalar;
       value.text = node.Scalar();
@@ -326,7 +326,7 @@ void apply_override(DeckValue& root, const std::string& assignment) {
   const DeckValue value =
       parse(assignment.substr(equals + 1), Source("", assignment.substr(equals + 1)), path);
   if (value.kind == DeckValue::Kind::nothing)
-    throw InputError(SourceLocation{}, path, "found nothing behind '='",
+    throw InputError(SourceLocation{}, path, "found nothing after '='",
                      "allowed: a value, or ~ for the default");
   apply_value(root, path, value);
 }

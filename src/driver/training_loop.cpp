@@ -170,8 +170,8 @@ void warm_start(Learner& learner, const TrainingRun& run) {
   learner.warm_started(start.names);
   if (start.cloned) {
     info(fmt::format(
-        "warm start from {}, update {} of imitate: the actor begins with its weights, which take in its "
-        "normalisation; critic, standard deviation (policy.init_std) and optimizer begin anew",
+        "warm start from {}, update {} of imitate: the actor begins with its weights, which include its "
+        "normalisation; critic, standard deviation (policy.init_std) and optimizer start fresh",
         run.config.learning.warm_start, start.step));
     return;
   }
@@ -187,7 +187,7 @@ void warm_start(Learner& learner, const TrainingRun& run) {
       start.same_task             ? ""
       : start.differences.empty() ? " (of another task or model)"
                                   : fmt::format(" (of another task: {})", fmt::join(start.differences, ", ")),
-      missing.empty() ? "" : fmt::format(" (but not there: {})", missing)));
+      missing.empty() ? "" : fmt::format(" (but missing there: {})", missing)));
 }
 
 // Continues from the newest good checkpoint and returns its iteration; or starts.

@@ -247,7 +247,7 @@ Layout create(const std::string& path, std::int64_t step, const CheckpointIdenti
     if (last < layout.bytes)
       file.read(rest, static_cast<std::size_t>(std::min(rows.back().second, layout.bytes) - last), last);
     if (first % 8 != 0 || std::any_of(rest, rest + 8, [](char c) { return c != 0; }))
-      throw Error(path + ": " + entry.name + " does not have its words of the file for itself");
+      throw Error(path + ": " + entry.name + " does not occupy whole 8-byte words of the file");
   }
   std::sort(rows.begin(), rows.end());
   rows.emplace_back(layout.bytes, layout.bytes);
@@ -284,7 +284,8 @@ Contents read_contents(const std::string& path) {
   const hdf5::Group root(hdf5::check_id(H5Gopen2(file, "/", H5P_DEFAULT), path));
   if (!hdf5::has_attribute(root, "step"))
     throw Error(path +
-                ": not a checkpoint but another file of this program; <run>/checkpoints/ has those of a run");
+                ": not a checkpoint but another file of this program; the checkpoints of a run are in "
+                "<run>/checkpoints/");
   Contents contents;
   contents.format = hdf5::read_integer_attribute(root, "format");
   contents.step = hdf5::read_integer_attribute(root, "step");
@@ -557,7 +558,7 @@ std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
   if (!loaded) return std::nullopt;
   if (const std::vector<Difference> found = differences_of_settings(loaded->identity, identity);
       !found.empty())
-    info(directory + " goes on with other settings: " + text_of(found));
+    info(directory + " resumes with changed settings: " + text_of(found));
   return loaded->step;
 }
 

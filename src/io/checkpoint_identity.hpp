@@ -19,7 +19,7 @@ struct CheckpointIdentity {
   std::vector<std::string> task_lines;  // what its deck says, "key: value", for messages about differences
   std::string precision;
   // What a policy reads, is and gives: a line "key=value" for each number and key that its parameters do not
-  // say. Of a policy that sees pictures the line of kCamerasLine is the first.
+  // say. Of a policy that needs images the line of kCamerasLine is the first.
   std::string policy;
   // How it learns, "key: value" of each key: a run that goes on may have others, some of them.
   std::vector<std::string> settings;

@@ -166,8 +166,8 @@ std::vector<double> InputDataset::read(const std::vector<std::int64_t>& first,
                                                   : fmt::format("{}", value);
     throw InputError(
         impl_->where, place, found + " at [" + position + "]",
-        fmt::format("finite numbers within +-{:g}: MuJoCo resets a state beyond, and switches all "
-                    "controls off where one is",
+        fmt::format("finite numbers within +-{:g}: MuJoCo resets states beyond these bounds, and sets all "
+                    "controls to 0 where one is beyond",
                     kLargestInput));
   }
   return values;

@@ -123,8 +123,7 @@ std::string last_error() {
                 "; a later version of HDF5 than this program's wrote it, and python -m maniple.datasets trim "
                 "OLD NEW writes it so that it can be read");
   if (reason.find("truncated file") != std::string::npos)
-    throw Error(what +
-                ": it ends before its last byte, so that it was not written or copied whole: " + reason);
+    throw Error(what + ": it is cut short, because it was not written or copied completely: " + reason);
   if (is_transient(error)) throw TransientError(what + ": " + reason);
   if (error != 0) throw FileError(what + ": " + reason);
   throw Error(what + ": " + reason);
@@ -180,7 +179,7 @@ void refuse_writer(const std::string& path) {
   ::close(file);
   if (locked)
     throw Error(path +
-                ": another program has it open for writing (it holds a lock): what is not written yet would "
+                ": another program has it open for writing (it holds a lock), and unwritten data would "
                 "be missing; close it there first");
 }
 

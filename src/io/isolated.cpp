@@ -154,7 +154,7 @@ bool speaks_of_memory(const std::string& text) {
   const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   switch (number) {
     case SIGXCPU:
-      throw Error(path + ": damaged: the HDF5 library comes to no end with it");
+      throw Error(path + ": damaged: the HDF5 library does not finish reading it");
     case SIGSEGV:
     case SIGABRT:
     case SIGFPE:
@@ -164,7 +164,7 @@ bool speaks_of_memory(const std::string& text) {
       throw MachineFault(path + ": the process that reads it ended without an answer");
     default:
       throw MachineFault(path + ": the process that reads it was ended by a signal (" + strsignal(number) +
-                         (number == SIGKILL ? "): is memory short?" : ")"));
+                         (number == SIGKILL ? "): is there too little memory?" : ")"));
   }
 }
 

@@ -144,7 +144,7 @@ std::string take_lock(const RunDirectory::Claim& claim, const std::string& lock)
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (symlink(mine.c_str(), lock.c_str()) == 0) return mine;
     if (errno == EPERM || errno == ENOSYS || errno == EOPNOTSUPP) {
-      warn(lock + ": " + std::strerror(errno) + ": nothing keeps another run out of this directory");
+      warn(lock + ": " + std::strerror(errno) + ": the directory is not locked against other runs");
       return "";
     }
     if (errno != EEXIST && is_path_to_blame(errno))

@@ -221,7 +221,7 @@ void check_network(const PolicyConfig& config, const PolicySizes& sizes, std::si
                      "allowed: at most " + std::to_string(most));
   if (config.shared && sizes.critic_observations > 0)
     throw InputError(where_shared, "policy.shared", "found true with task.critic_observations",
-                     "allowed: false, so that the critic has layers of its own");
+                     "allowed: false, so that the critic has separate layers");
 }
 
 }  // namespace

@@ -189,8 +189,8 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
   const char* path = config.path.c_str();
   if (is_binary(config.path)) {
     if (!config.overlay.empty())
-      throw InputError({config.path}, "model.overlay", "found " + config.overlay + " laid over an MJB file",
-                       "allowed: over MJCF");
+      throw InputError({config.path}, "model.overlay", "found " + config.overlay + " merged into an MJB file",
+                       "allowed: with MJCF");
     if (terrain)
       throw InputError(config.terrain.where, "terrain", "set, but " + config.path + " is an MJB file",
                        "allowed: with MJCF or URDF");

@@ -100,7 +100,7 @@ template <class T>
 void VectorEnvironment::reset(const bool* mask, const StepRows<T>& rows) {
   const std::lock_guard lock(in_use_);
   if (mask != nullptr && !begun_)
-    throw Error("the first reset is one of all environments: options without a reset_mask");
+    throw Error("the first reset resets all environments: options without a reset_mask");
   workers_->run([&](int index) {
     const Part& part = *parts_[static_cast<std::size_t>(index)];
     Simulation& simulation = *part.simulation;

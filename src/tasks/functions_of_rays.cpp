@@ -22,7 +22,7 @@ void frame_named(FunctionCall& call, const Syntax& part, RayRequest& request) {
   const TaskModel& model = call.compiler.context().model();
   const auto named = part.kind == Syntax::Kind::name || part.kind == Syntax::Kind::text;
   if (!named)
-    refuse_expression(call.source, part.column, "no name of a frame",
+    refuse_expression(call.source, part.column, "not the name of a frame",
                       "a body, 'site:<site>' or 'geom:<geom>'");
   const auto place = [&](const std::string& kind, const std::vector<std::string>& names,
                          const std::string& name) {
@@ -71,7 +71,7 @@ RayAlignment alignment_named(FunctionCall& call, const Syntax& part) {
     for (const auto& [name, alignment] :
          {std::pair{"base", RayAlignment::base}, {"yaw", RayAlignment::yaw}, {"world", RayAlignment::world}})
       if (part.text == name) return alignment;
-  refuse_expression(call.source, part.column, "no alignment of rays", "base, yaw, world");
+  refuse_expression(call.source, part.column, "not an alignment of rays", "base, yaw, world");
 }
 
 }  // namespace

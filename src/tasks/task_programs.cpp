@@ -129,10 +129,9 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
     mistakes.gather([&] { add_termination(term, key_of(TermKind::termination, term, i)); });
   }
   if (task.max_episode_steps > 0 && !ends_in_time)
-    mistakes.add(
-        {config.where, config.episode_steps > 0 ? "task.episode_steps" : "task.episode_length",
-         fmt::format("{} control steps, but nothing ends an episode in time", task.max_episode_steps),
-         "with 'time_out: {term: time_out}' in task.terminations, or 0 (endless)"});
+    mistakes.add({config.where, config.episode_steps > 0 ? "task.episode_steps" : "task.episode_length",
+                  fmt::format("{} control steps, but no termination is a time-out", task.max_episode_steps),
+                  "with 'time_out: {term: time_out}' in task.terminations, or 0 (endless)"});
   // (both may hold in a step, as in Gymnasium and Isaac Lab)
   evaluate.set_name("terminated", terminated);
   evaluate.set_name("time_out", time_out);

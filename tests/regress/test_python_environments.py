@@ -428,7 +428,7 @@ def test_misuse_is_refused():
     action = np.zeros((4, 3), np.float32)
     with pytest.raises(RuntimeError, match="reset\\(\\) comes before"):
         envs.step(action)
-    with pytest.raises(RuntimeError, match="first reset is one of all"):
+    with pytest.raises(RuntimeError, match="first reset resets all"):
         envs.reset(options={"reset_mask": np.array([True, False, False, False])})
     envs.reset()
     with pytest.raises(ValueError, match=r"found the shape \(3, 3\); allowed: \(4, 3\)"):

@@ -483,7 +483,7 @@ TEST_F(ModelImport, RefusesTouchSensorsOfMeshes) {
     <touch site="skin"/></sensor>
 </mujoco>)");
   EXPECT_CONTAINS(text, (folder_ / "robot.xml").string() +
-                            ":6: sensor number 1 (no name) feels what touches a site of type mesh");
+                            ":6: sensor number 1 (no name) measures contacts of a site of type mesh");
   EXPECT_EQ(text.find("sensor number 0"), std::string::npos) << text;
 }
 
