@@ -19,7 +19,7 @@ TURN, ASIDE, BACK = -0.55, 0.45, 0.35  # m: where it leaves the middle, how far,
 
 
 def expert(position, side, rng):
-    """Velocities that the expert asks for at [n, 2] positions."""
+    """Velocities commanded by the expert at [n, 2] positions."""
     target = np.where((position[:, 0] > TURN) & (position[:, 0] < BACK), side * ASIDE, 0.0)
     sideways = np.clip((target - position[:, 1]) / 0.1, -1, 1)
     forward = np.where(np.abs(sideways) < 0.9, 1.0, 0.5)

@@ -91,9 +91,9 @@ def measured(program, task, arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tasks", nargs="*", help="of inputs/tasks/gymnasium; default: half_cheetah_v5 ant_v5")
-    parser.add_argument("--cores", type=int, default=2, help="how many, of those that this process may use")
-    parser.add_argument("--envs", type=int, default=1024, help="environments in all, of both")
+    parser.add_argument("tasks", nargs="*", help="tasks of inputs/tasks/gymnasium; default: half_cheetah_v5 ant_v5")
+    parser.add_argument("--cores", type=int, default=2, help="number of cores, of those that this process may use")
+    parser.add_argument("--envs", type=int, default=1024, help="total number of environments, for both")
     parser.add_argument("--alternations", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3, help="of each turn")
     parser.add_argument("--precision", choices=("single", "double"), default="single")

@@ -28,8 +28,8 @@ class Observations(TensorDict):
 
 
 class ManipleVecEnv(VecEnv):
-    """`envs` is the vector environment of maniple.make_vec(), whose options these are, but for autoreset_mode. `device`:
-    where tensors go. The first episodes have begun."""
+    """`envs` is the vector environment of maniple.make_vec(), whose options these are, except autoreset_mode. `device`:
+    that of the tensors. The first episodes have begun."""
 
     def __init__(self, deck: Deck, num_envs: int | None = None, seed: int | None = None, device: str = "cpu",
                  **options: Any) -> None:

@@ -20,7 +20,7 @@ from maniple.vector_env import make_vec
 
 
 def make_vec_env(deck: Deck, n_envs: int | None = None, seed: int | None = None, **options: Any) -> "ManipleVecEnv":
-    """The environments of a deck's task; options: as of maniple.make_vec(), but for autoreset_mode."""
+    """The environments of a deck's task; options: those of maniple.make_vec(), except autoreset_mode."""
     return ManipleVecEnv(deck, n_envs, seed, **options)
 
 
