@@ -8,7 +8,7 @@
 
 namespace maniple {
 
-// What one limit leaves.
+// The memory that one limit leaves.
 struct MemoryLimit {
   std::string name;           // "host", the directory of a control group, or "ulimit -v"
   std::size_t available = 0;  // B

@@ -36,11 +36,11 @@ class Mistakes {
     }
     return false;
   }
-  // The same mistake at the same place (of a definition that several terms use) is no other one.
+  // The same mistake at the same place (in a definition that several terms use) is kept once.
   void add(const InputError& error);
 
   std::size_t count() const { return mistakes_.size(); }
-  // Whether there are more than are told.
+  // Whether there are more mistakes than are reported.
   bool are_many() const { return count() > kTold; }
   // Throws what has been gathered: a single InputError as it was.
   void throw_any() const;

@@ -37,7 +37,7 @@ void check_image(const Config& config, const Refuse& refuse) {
                "allowed: with imitate and images in data.observations");
 }
 
-// Whether a preset is one of what learns from data.
+// Whether a preset is for learning from data.
 bool preset_imitates(const std::string& name) {
   for (const Preset& preset : presets())
     for (const auto& [key, value] : preset.values) {
@@ -61,7 +61,7 @@ std::int64_t most_minibatches(const Config& config) {
   return (config.batch.num_envs + 31) / 32 * (recurrent ? 1 : config.learning.horizon);
 }
 
-// What a policy learns with, and in what parts.
+// Checks of the updates: batch, minibatches, and keys that fit the learner.
 void check_updates(const Config& config, const Refuse& refuse) {
   const LearningConfig& learning = config.learning;
   const PolicyConfig& policy = config.policy;
@@ -205,7 +205,7 @@ void check_imitation(const Config& config, const Refuse& refuse) {
   check_data(config, refuse);
 }
 
-// What of a denoising network is no network is found with the data (src/learning/diffusion_policy.cpp).
+// The shape of the denoising network is checked once the data are known (diffusion_policy.cpp).
 void check_diffusion(const Config& config, const Refuse& refuse) {
   const DiffusionConfig& diffusion = config.diffusion;
   const auto number = [](std::int64_t value) { return std::to_string(value); };
@@ -245,7 +245,7 @@ void check_network(const Config& config, const Refuse& refuse) {
            "allowed: [], or with policy.shared: false");
 }
 
-// Of the distribution that actions are drawn from.
+// Checks of the distribution from which actions are drawn.
 void check_deviations(const Config& config, const Refuse& refuse) {
   const LearningConfig& learning = config.learning;
   const PolicyConfig& policy = config.policy;

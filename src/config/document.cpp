@@ -164,7 +164,7 @@ DeckValue parse(const std::string& text, const Source& source, const std::string
   }
 }
 
-// What a user may take for a deck: XML, or a compiled model.
+// Files that a user may confuse with a deck: XML, or a compiled model.
 bool is_model(const std::string& file, const std::string& content) {
   const std::size_t first = content.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   return fs::path(file).extension() == ".mjb" || (first != std::string::npos && content[first] == '<');

@@ -33,7 +33,7 @@ struct DeckValue {
 
   const DeckValue* find(std::string_view key) const;
   const DeckEntry* entry(std::string_view key) const;
-  // What stands there, for messages: "'5'", "a list", "nothing".
+  // The value in words, for messages: "'5'", "a list", "nothing".
   std::string description() const;
 };
 

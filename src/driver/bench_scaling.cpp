@@ -29,7 +29,7 @@ namespace {
 
 constexpr int kIterations = 5;  // where bench.iterations says nothing
 
-// What every learner is made from.
+// The sources of a learner: a model with environments, or data.
 struct Sources {
   ImportedModel model;                             // of environments
   std::unique_ptr<Demonstrations> demonstrations;  // or data

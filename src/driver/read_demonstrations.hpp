@@ -10,7 +10,7 @@
 
 namespace maniple {
 
-// What is known of demonstrations before their numbers are read.
+// Facts about demonstrations before their numbers are read.
 struct DemonstrationPlan {
   DemonstrationContents contents;
   std::string directory;  // of a file without a name that will hold them; "": memory will

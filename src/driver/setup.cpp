@@ -476,7 +476,7 @@ void check_training(const Config& config) {
 
 namespace {
 
-// What a task's counter has counted, with the first environments that count.
+// The sum of a task's counter, with the first environments that contribute.
 Incidents count_incidents(const Simulation& simulation, Session& session, const std::string& counter) {
   Incidents mine;
   const std::vector<std::int64_t> counts = simulation.task_counts(counter);

@@ -35,7 +35,7 @@ class DeviationWatch {
   }
 
  private:
-  // What is not set yet.
+  // Keys that could help and are not set yet.
   std::string advice() const {
     std::vector<std::string> keys{policy_.max_std > 0
                                       ? fmt::format("a smaller policy.max_std (it is {:g})", policy_.max_std)

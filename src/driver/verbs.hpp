@@ -58,7 +58,7 @@ struct Verb {
 
 const std::vector<Verb>& verbs();
 
-// What a verb with results wants of output.directory.
+// The demands of a verb with results on output.directory.
 RunDirectory::Claim claim_of(const Verb& verb, const Config& config);
 // Runs a verb of a deck, in its directory where it has one. `name`: of a member of an ensemble.
 ExitCode run_configured(const Verb& verb, const Config& config, Session& session,

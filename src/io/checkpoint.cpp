@@ -49,7 +49,7 @@ struct StoredDataset {
   hdf5::Shape shape;
 };
 
-// What a file says about itself: everything but the numbers.
+// The description in a file: everything but the numbers.
 struct Contents {
   std::int64_t format = kFormat, step = 0;
   CheckpointIdentity identity;
@@ -177,7 +177,7 @@ std::int64_t block_of(const ArchiveEntry& entry) {
          std::max<std::int64_t>(1, (1 << 20) / static_cast<std::int64_t>(row_bytes(entry) * kTileWidth));
 }
 
-// What rank 0 has made and the others need to know.
+// Facts about the file that rank 0 created, for the other ranks.
 struct Layout {
   std::int64_t bytes = 0;               // of the whole file
   std::vector<std::int64_t> addresses;  // by entry: where its rows begin; unused for replicated ones
@@ -385,7 +385,7 @@ Archive entries_to_read(const Contents& contents, const Archive& archive, Checkp
   return wanted;
 }
 
-// What came out of a file: its step, and which entries of the archive it has.
+// The result of loading a file: its step, and the entries of the archive that it has.
 struct Loaded {
   std::int64_t step = 0;
   Archive entries;
@@ -568,7 +568,7 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& directory) {
 
 namespace {
 
-// Of a file, or of the newest good one of a run's directory.
+// Reads a file, or the newest good one of a run's directory.
 Loaded load_replicated(const std::string& file_or_directory, const CheckpointIdentity& identity,
                        const Archive& archive, Collectives& collectives, CheckpointPurpose purpose) {
   for (const ArchiveEntry& entry : archive.entries())

@@ -30,7 +30,7 @@ struct CheckpointIdentity {
   std::uint32_t seed = 0;
 };
 
-// What a checkpoint is read for, so what must agree.
+// The purpose of reading a checkpoint, which decides what must agree.
 enum class CheckpointPurpose {
   resume,      // everything
   policy,      // model and task

@@ -23,7 +23,7 @@ namespace {
 
 constexpr DemonstrationLayout kLayouts[] = {kRobomimicLayout, kMinariLayout, kDroidLayout};
 
-// What messages begin with.
+// The key with which messages begin.
 constexpr const char* kKey = "data.file";
 
 // The number at the end of a demonstration's name; -1: it has another form.
@@ -90,7 +90,7 @@ class OpenFile {
       paths.push_back(path_of(demonstration, has_group ? layout_.actions + ("/" + key) : key));
     return paths;
   }
-  // Of one observation of a demonstration. Minari's space without keys is a dataset by itself.
+  // The path of one observation of a demonstration. Minari's space without keys is a single dataset.
   std::string observation(const std::string& demonstration, const std::string& key) const {
     const std::string whole = path_of(demonstration, layout_.observations);
     return key == layout_.observations && hdf5::has_path(file_, whole) && is_dataset(whole)
@@ -158,7 +158,7 @@ class OpenFile {
     }
     return found;
   }
-  // What is not among `taken`, with what it is.
+  // Observations that are not among `taken`, with their types and shapes.
   std::vector<std::string> others(const std::string& demonstration,
                                   const std::vector<std::string>& taken) const {
     std::vector<std::string> found;
@@ -510,7 +510,7 @@ DemonstrationContents contents_of(const std::string& description) {
   return found;
 }
 
-// Refuses a file whose frames are not those of the first one.
+// Refuses a file whose frames differ in shape from those of the first one.
 void check_alike(const Config& config, const std::string& path, const DemonstrationContents& found,
                  const std::string& first_path, const DemonstrationContents& first) {
   const auto refuse = [&](const std::string& what, const std::string& there) {
@@ -538,7 +538,7 @@ void check_alike(const Config& config, const std::string& path, const Demonstrat
     refuse("actions of " + counted(found.action_width, "number"), std::to_string(first.action_width));
 }
 
-// Keys that are about what the data have.
+// Checks of keys that name parts of the data.
 void check_names(const Config& config, const DemonstrationContents& contents) {
   for (const std::string& key : config.data.not_normalized) {
     const auto has_name = [&](const auto& row) { return row.name == key; };

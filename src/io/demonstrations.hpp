@@ -25,7 +25,7 @@ struct Demonstration {
   std::string path = "";    // of its file
 };
 
-// What the files hold, known before any number is read.
+// The contents of the files, known before any number is read.
 struct DemonstrationContents {
   struct Key {
     std::string name;

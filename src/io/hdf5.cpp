@@ -171,7 +171,7 @@ File create_plain_file(const std::string& path, std::int64_t bytes) {
 
 namespace {
 
-// What a program writes and has not flushed is not in the file. A file system without locks says nothing.
+// Data that a program has not flushed is not in the file. A file system without locks does not show that.
 void refuse_writer(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return;  // which the library says better

@@ -14,7 +14,7 @@
 
 namespace maniple {
 
-// What is to be equal on all ranks.
+// A value that must be equal on all ranks.
 struct RankValue {
   std::string name;
   std::uint64_t value = 0;  // a checksum
@@ -27,10 +27,10 @@ struct RankValue {
 void check_ranks(Collectives& collectives, const std::function<std::vector<RankValue>()>& values,
                  const std::string& when);
 
-// Of the entries that are the same on every rank.
+// Checksums of the entries that are the same on every rank.
 std::vector<RankValue> values_of(const Archive& archive);
 std::uint64_t checksum_of(const std::string& text);
-// Of the running program's file, without its shared libraries.
+// The checksum of the running program's file, without its shared libraries.
 std::uint64_t program_checksum();
 
 }  // namespace maniple

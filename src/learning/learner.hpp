@@ -21,7 +21,7 @@ namespace maniple {
 
 class ActingPolicy;
 
-// What one iteration did; the same values in the same order every time.
+// The metrics of one iteration: the same values in the same order every time.
 struct IterationReport {
   struct Value {
     std::string name, unit, description;
@@ -33,7 +33,7 @@ struct IterationReport {
   std::int64_t invalid_samples = 0;  // left out of learning, over all ranks
 };
 
-// What a learner takes on a rank beside its environments, known before anything is allocated.
+// The memory of a learner on a rank beside its environments, known before anything is allocated.
 struct LearnerMemory {
   std::size_t network_bytes = 0;   // whatever the batch: parameters, their gradients and moments, scratch
   std::size_t batch_bytes = 0;     // what it keeps of its environments or data
@@ -82,7 +82,7 @@ class Learner {
   virtual void describe_warm_start(Archive& archive) = 0;
   // After start(), when the named entries of describe_warm_start() were loaded.
   virtual void warm_started(const std::vector<std::string>& names) = 0;
-  // What can be evaluated; null: nothing can.
+  // The policy to evaluate; null: none.
   virtual ActingPolicy* policy() { return nullptr; }
   // Whose environments the entries per environment hold; without such entries: nobody's.
   virtual Partition partition() const { return {}; }

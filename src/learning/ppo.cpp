@@ -386,7 +386,7 @@ void Ppo::restored() {
   optimizer_.restored();
   advantages_.restored();
   rollout_.restored();
-  // what follows nothing is the deck's own, whatever it was
+  // a number without a curriculum is the deck's, also after a restart
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
     const LearningNumber& number = kLearningNumbers[i];
     if (!config_.learning.curricula.contains(number.name)) numbers_[i] = config_.learning.*number.member;

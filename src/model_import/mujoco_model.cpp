@@ -133,7 +133,7 @@ void set_flag(mjOption& options, const std::string& name, bool on, const SourceL
                      "allowed: " + known);
 }
 
-// What a deck sets over the options of the model.
+// Options of the model that a deck overrides.
 void apply_options(mjOption& options, const SimulationConfig& simulation, const ModelConfig& config) {
   if (simulation.timestep > 0) options.timestep = simulation.timestep;
   // MuJoCo's compiler takes any

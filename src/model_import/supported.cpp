@@ -229,7 +229,7 @@ class Inspection {
   }
   // "FILE:LINE: joint \"knee\"".
   std::string located(mjtObj type, int id) const { return place(type, id).text() + ": " + label(type, id); }
-  // What the text calls elements of a type.
+  // The name of elements of a type in the text of the model.
   std::string noun(mjtObj type) const {
     const std::string kind = mju_type2Str(type), tag = loaded_.source.is_urdf() ? urdf_tag(kind) : "";
     return tag.empty() ? kind : "<" + tag + ">";

@@ -62,7 +62,7 @@ class VectorEnvironment {
   const std::vector<double>& action_high() const { return action_high_; }
   const std::vector<std::string>& observation_names() const { return observation_names_; }
   const std::vector<std::string>& action_names() const { return action_names_; }
-  // Of one line each, about the model.
+  // Warnings about the model, one line each.
   const std::vector<std::string>& warnings() const { return model_.warnings; }
 
   // The random numbers of this seed from their beginning; the next reset is the first one.
@@ -74,7 +74,7 @@ class VectorEnvironment {
   // episode was not reset. `actions`: [envs, num_actions].
   template <class T>
   bool step(const T* actions, const StepRows<T>& rows);
-  // Of the last step.
+  // Returns of the episodes that ended in the last step.
   template <class T>
   void episodes(const EpisodeRows<T>& rows);
 

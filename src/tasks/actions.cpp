@@ -63,7 +63,7 @@ void set_clip(CompiledAction& action, const TermConfig& term) {
   action.high = (*term.clip)[1];
 }
 
-// What an expression adds to the controls of the term's actions.
+// The offset that an expression adds to the controls of the term's actions.
 void set_offset_expressions(std::vector<CompiledAction>& actions, const TermConfig& term,
                             const std::string& key) {
   if (term.offset.expression.empty()) return;

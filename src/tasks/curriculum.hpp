@@ -27,7 +27,7 @@ struct VariableMean {
   int element = 0;   // of the task's field `kept`
 };
 
-// What a training measures in each iteration, for updates to read.
+// The metrics of a training in each iteration, for updates to read.
 struct CurriculumMetric {
   std::string name, unit, meaning;
 };

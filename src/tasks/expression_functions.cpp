@@ -25,7 +25,7 @@ Formula reduced(Operation operation) {
   return [operation](FunctionCall& call) { return reduce(call, operation, call.arguments[0]); };
 }
 
-// Of one argument its components joined; of several, component by component, the arguments.
+// Folds the components of one argument, or several arguments component by component.
 Formula extreme(Operation operation) {
   return [operation](FunctionCall& call) {
     if (call.arguments.size() == 1) return reduce(call, operation, call.arguments[0]);
@@ -43,7 +43,7 @@ Formula truth_of(Operation operation) {
   };
 }
 
-// Of two vectors of `size`.
+// The operation on two vectors of `size`.
 Formula product_of_vectors(std::size_t size, Value (*product)(ExpressionGraph&, const Value&, const Value&)) {
   return [size, product](FunctionCall& call) {
     const Value &x = call.arguments[0], &y = call.arguments[1];

@@ -54,7 +54,7 @@ TaskModel one_of_everything() {
   return model;
 }
 
-// Of examples.
+// The control step of examples.
 constexpr ControlStep kListedStep{.dt = 0.02, .physics_steps = 4};
 
 ExpressionSource example_source(const std::string& text) {

@@ -14,7 +14,7 @@ namespace maniple {
 std::string terms_text();
 // Every function: parameters, components and value of an example, meaning.
 std::string functions_text();
-// What updates of curricula read: name, unit, meaning.
+// The metrics that updates of curricula read: name, unit, meaning.
 std::string metrics_text();
 // Every quantity: components, unit, where it is known, meaning, an example. With a model, its own numbers and
 // names, and those of the task if there is one.

@@ -20,7 +20,7 @@ namespace {
 // The termination that says whether an episode reached its goal, by Isaac Lab's convention.
 constexpr const char* kSuccess = "success";
 
-// What a reset or event assigns.
+// The quantity that a reset or event assigns.
 std::vector<TermExpression> assignments_of(const TermConfig& term, TermKind kind, const TaskModel& model,
                                            const std::string& key) {
   if (!term.field.empty()) return field_assignments(term, model, key);

@@ -23,7 +23,7 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
 // Events at start-up and resets that set fields of the model.
 void compile_model_events(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
                           ConstantPool& constants, CompiledTask& task);
-// What a reset sets: the keyframe, the terms of resets, then events.
+// The program of a reset: the keyframe, the terms of resets, then events.
 void compile_resets(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
                     ConstantPool& constants, CompiledTask& task);
 // Whether a fresh state stays.

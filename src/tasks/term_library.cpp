@@ -1,5 +1,5 @@
 // The table of the library's terms: their names, elements, parameters and meanings, with a recipe for each.
-// What recipes write is in src/tasks/term_recipes.cpp.
+// Their expressions are written by src/tasks/term_recipes.cpp.
 #include <algorithm>
 #include <initializer_list>
 #include <numbers>
@@ -27,7 +27,7 @@ constexpr TermNames kNoNames, kJoints{ElementKind::joints},
     kRootBodies{ElementKind::bodies, DefaultNames::root_body}, kActuators{ElementKind::actuators},
     kSensors{ElementKind::sensors};
 
-// What numbers of terms may be. Angles beyond a turn are degrees.
+// Allowed numbers of terms. Angles beyond a turn are taken for degrees and refused.
 constexpr double kTurn = 2 * std::numbers::pi;
 const Allowed kFraction{0, 1}, kNotNegative{.low = 0}, kPositive{.low = 0, .above_low = true},
     kAngle{-kTurn, kTurn}, kTilt{.low = 0, .high = std::numbers::pi, .above_low = true};
