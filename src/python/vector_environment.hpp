@@ -74,7 +74,7 @@ class VectorEnvironment {
   // episode was not reset. `actions`: [envs, num_actions].
   template <class T>
   bool step(const T* actions, const StepRows<T>& rows);
-  // Returns of the episodes that ended in the last step.
+  // Fills the rows of the last step.
   template <class T>
   void episodes(const EpisodeRows<T>& rows);
 
