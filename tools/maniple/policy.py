@@ -63,7 +63,7 @@ class Policy:
         stated = dict(line.split("=", 1) for line in text_of(stored.attrs["policy"]).splitlines())
         if "data.cameras" in stated:
             raise BadInput(f"{stored.filename} needs images ({stated['data.cameras']}); allowed: policies without image inputs. "
-                           "`python -m maniple.export` takes this one to where there are cameras")
+                           "`python -m maniple.export` exports this one for use with cameras")
         sizes = [int(stated[f"task.{name}"]) for name in ("observations", "critic_observations", "actions")]
         self._core = native.CallablePolicy(str(run.path), run.deck, *sizes)
         for name, kind, count in self._core.entries():
