@@ -1,4 +1,4 @@
-# What the job scripts share; sourced by them. $jobs: the folder of this file.
+# Functions that the job scripts share; they source this file. $jobs is its folder.
 jobs=$(cd "$jobs" && pwd)
 . "$jobs/notices.sh"
 

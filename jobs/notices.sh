@@ -1,4 +1,4 @@
-# What mpirun says after an error of the run, left out; sourced by jobs/common.sh and tools/common.sh.
+# A filter for mpirun's notices after an error of the run. jobs/common.sh and tools/common.sh source it.
 
 # without_notices: copies its input, the errors of an mpirun, but for two notices between dashed lines: that a rank's exit
 # code is not 0, and which rank's it was, which stand below each error message. Others stay, for instance that a signal

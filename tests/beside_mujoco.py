@@ -1,5 +1,5 @@
-"""`maniple.Simulation` beside `mj_step`: how far they part, and how far MuJoCo's own answers part when its start moves by
-roundings. Run as a program, since a model of others may end it: `beside_mujoco.py MODEL` prints one line of JSON.
+"""`maniple.Simulation` compared with `mj_step`: their difference, and that of MuJoCo's own answers when its start moves
+by roundings. Run as a program, since a model may crash it: `beside_mujoco.py MODEL` prints a line of JSON.
 """
 
 import json

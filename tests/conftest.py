@@ -1,4 +1,4 @@
-"""What every Python test shares: how to start the program on a number of ranks, and how to read its digests."""
+"""Helpers of every Python test: they start the program on a number of ranks, and read its digests."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""What the tests of `imitate` share: what a training wrote, and that it is the same on any number of ranks and over kills."""
+"""Helpers of the tests of `imitate`: files of a training, equal on any number of ranks and over kills."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""Tables of what a run has left: the name of `python -m maniple.export_csv` in a checkout."""
+"""Tables of the results of a run: the name of `python -m maniple.export_csv` in a checkout."""
 
 from maniple.export_csv import main
 

@@ -42,7 +42,7 @@ class Agent(nn.Module):
 
 
 def collect(envs, agent, observation, steps):
-    """Steps of all environments, [step, env, ...]; what follows the last one; returns and lengths of the episodes that ended."""
+    """Steps of all environments, [step, env, ...]; the observation after the last one; returns and lengths of the episodes that ended."""
     keys = ("observation", "action", "log_prob", "reward", "over", "value", "next_value")
     data, ended = {key: [] for key in keys}, []
     for _ in range(steps):
@@ -96,7 +96,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", nargs="?", default="isaac_cartpole", help="a deck or its name (default isaac_cartpole)")
     parser.add_argument("--envs", type=int, default=512)
-    parser.add_argument("--steps", type=int, default=16, help="of each environment in an iteration (default 16)")
+    parser.add_argument("--steps", type=int, default=16, help="steps of each environment in an iteration (default 16)")
     parser.add_argument("--iterations", type=int, default=60)
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--minibatches", type=int, default=4)

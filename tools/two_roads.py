@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The expert of inputs/tasks/two_roads.yaml, and pictures of who drives how there.
+"""The expert of inputs/tasks/two_roads.yaml, and pictures of the paths of its demonstrations and policies.
 
     two_roads.py expert FILE [--episodes 200] [--seed 0]    HDF5 with starts and actions, for rollout
     two_roads.py draw PICTURE NAME=FILE ...                 paths of the demonstrations in robomimic files
@@ -19,7 +19,7 @@ TURN, ASIDE, BACK = -0.55, 0.45, 0.35  # m: where it leaves the middle, how far,
 
 
 def expert(position, side, rng):
-    """Velocities that the expert asks for at [n, 2] positions."""
+    """Velocities commanded by the expert at [n, 2] positions."""
     target = np.where((position[:, 0] > TURN) & (position[:, 0] < BACK), side * ASIDE, 0.0)
     sideways = np.clip((target - position[:, 1]) / 0.1, -1, 1)
     forward = np.where(np.abs(sideways) < 0.9, 1.0, 0.5)

@@ -1,6 +1,6 @@
-# What one cluster needs before the program starts; sourced by the job scripts when MANIPLE_MACHINE=example.
-# Copy it to jobs/machines/<site>.sh, and fill in when and with what it was tried:
-# tried: <date>, Open MPI <version>, HDF5 <version>, CUDA <version>, NCCL <version>, <nodes and ranks>
+# The modules and variables of one cluster; the job scripts source it
+# when MANIPLE_MACHINE=example. Copy it to jobs/machines/<site>.sh,
+# and fill in when and with which versions it was tried:
 #
 # module purge
 # module load gcc/12 openmpi/4.1 hdf5/1.14-parallel cuda/12.4 nccl cmake ninja python/3.11

@@ -1,5 +1,5 @@
-// What a kernel may ask about its varying type, whether that is a scalar (pack.hpp) or a register of them
-// (simd_pack.hpp).
+// Traits of the varying type of a kernel, which is a scalar
+// (pack.hpp) or a register of scalars (simd_pack.hpp).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Where code may run, and the few names in which Kokkos releases differ. Every header of kernels/
-// includes this first; nothing else of Kokkos is needed to read the mathematics.
+// Macros for functions that run on host and device, and the few names in which Kokkos releases differ. Every
+// header of kernels/ includes this first; nothing else of Kokkos is needed to read the mathematics.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -11,7 +11,7 @@
 #endif
 
 // Callable from host and device; forced inline, because stages pass lane values in registers. The sanitizers'
-// builds, which nobody times, would compile for a quarter of an hour that way.
+// builds, whose speed does not matter, would compile for a quarter of an hour that way.
 #ifdef MANIPLE_SANITIZED
 #define MANIPLE_FUNCTION KOKKOS_INLINE_FUNCTION
 #else

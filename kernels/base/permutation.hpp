@@ -1,7 +1,7 @@
-// Random permutations that need no memory: where an element goes is computed from its number alone, so that
-// any rank may ask for any part of one. A Feistel network over the next power of two (Luby and Rackoff 1988)
-// with Philox as its round function; what falls outside is sent on until it falls inside (cycle walking:
-// Black and Rogaway 2002), on average less than twice.
+// Random permutations that need no memory: the place of an element is computed from its number alone, so that
+// any rank can compute any part of one. A Feistel network over the next power of two (Luby and Rackoff 1988)
+// with Philox as its round function. A result outside the range goes through the network again until it is
+// inside (cycle walking: Black and Rogaway 2002), on average less than twice.
 #pragma once
 
 #include "kernels/base/philox.hpp"

@@ -1,6 +1,6 @@
-// One SIMD register of environments, and the functions of lanes for it; a part of pack.hpp that builds for
-// GPUs leave out. The wrapper stands over the compiler's vector extensions because std::experimental::simd
-// measured 1.3x slower.
+// One SIMD register of environments, with the functions of lanes for it. GPU
+// builds leave out this part of pack.hpp. The wrapper stands over the compiler's
+// vector extensions because std::experimental::simd measured 1.3x slower.
 #pragma once
 
 #include <utility>

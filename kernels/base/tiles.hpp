@@ -1,6 +1,6 @@
-// Arrays over environments in the one memory layout of the program: [tile][element][32 lanes].
-// The last tile of a rank is padded; of the padding only what shares a pack with an environment is stepped,
-// and none is reported.
+// Arrays over environments in the one memory layout of the program:
+// [tile][element][32 lanes]. The last tile of a rank is padded. Padding lanes
+// are stepped only in packs that also hold environments, and never reported.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Loops that the compiler unrolls whatever it thinks of their size.
+// Loops that the compiler always unrolls, regardless of its own cost model.
 #pragma once
 
 #include <type_traits>

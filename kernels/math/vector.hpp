@@ -1,6 +1,6 @@
-// Vectors and matrices of three dimensions over lane values. Plain structs of named components, so that
-// a compiler keeps them in registers; matrices are row-major as MuJoCo's. Sums of products say themselves
-// where they round, so that it does not depend on the code around them.
+// Vectors and matrices of three dimensions over lane values. Plain structs of named components, so that a
+// compiler keeps them in registers; matrices are row-major as MuJoCo's. Sums of products state where they
+// round, so that rounding does not depend on the code around them.
 #pragma once
 
 #include "kernels/base/varying.hpp"

@@ -1,5 +1,5 @@
-// Activation functions and their derivatives. Those that can be had from the output come with the layer that
-// makes it, and the backward pass needs no inputs; the others are layers of their own
+// Activation functions and their derivatives. Where the derivative follows from the output, the activation is
+// part of the layer before it, and the backward pass needs no inputs; the others are layers of their own
 // (kernels/nn/layers.hpp).
 #pragma once
 

@@ -1,7 +1,7 @@
-// Diffusion of action sequences (Ho et al. 2020; Chi et al. 2023): noise is added to demonstrated actions for
-// a network to find, and taken away from pure noise, step by step, when the policy acts. An array of a tile's
-// sequences is [frame][action][32], as the denoising network has it. All draws are functions of seed, sample
-// or environment, update or control step, and element: never of ranks or of the place in a tile.
+// Diffusion of action sequences (Ho et al. 2020; Chi et al. 2023): noise is added to demonstrated actions, a
+// network learns to predict it, and the policy acts by removing it step by step from pure noise. The array of
+// a tile's sequences is [frame][action][32], the denoising network's layout. All draws are functions of seed,
+// sample or environment, update or control step, and element: never of ranks or of the place in a tile.
 #pragma once
 
 #include "kernels/base/tiles.hpp"

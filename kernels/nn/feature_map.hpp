@@ -1,6 +1,6 @@
-// Maps of features over the frames of sequences, and what is done with them number by number. As everywhere,
-// samples lie over the lanes, 32 to a tile; each kernel is launched over work items (for_tiles) that need
-// nothing of each other.
+// Feature maps over the frames of sequences, and elementwise operations on
+// them. As everywhere, samples lie over the lanes, 32 to a tile; each kernel
+// is launched over work items (for_tiles) that are independent of each other.
 #pragma once
 
 #include "kernels/nn/activations.hpp"

@@ -1,6 +1,6 @@
-// What a network for images needs besides convolutions and normalisation: pixels as numbers, maximum pooling,
-// rectified derivatives, and the expected coordinates of maps. The frames of a map are its pixels, row by
-// row.
+// Layers of a network for images beside convolutions and normalisation: pixels
+// as numbers, maximum pooling, derivatives of rectifiers, and expected
+// coordinates of feature maps. The frames of a map are its pixels, row by row.
 #pragma once
 
 #include "kernels/nn/convolution.hpp"

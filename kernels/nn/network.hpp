@@ -1,8 +1,8 @@
-// The shape of a policy network as kernels see it: a list of layers over one flat parameter buffer, each of
-// which reads units that are there and writes units of its own. Parameters are counted in 64 bits: two layers
-// of 50000 units have more than 2^31. What a network is asked for are its heads, units of its last layers:
-// actor and critic may share their hidden layers (one chain, whose last layer yields both heads) or not (two
-// chains). Plain data, so that a launch can carry it by value.
+// The shape of a policy network as kernels see it: a list of layers over one flat parameter buffer. Each
+// layer reads units of earlier layers and writes its own. Parameters are counted in 64 bits: two layers of
+// 50000 units have more than 2^31. The heads are units of the last layers: actor and critic may share their
+// hidden layers (one chain, whose last layer yields both heads) or not (two chains). Plain data, so that a
+// launch can carry it by value.
 #pragma once
 
 #include "kernels/base/varying.hpp"

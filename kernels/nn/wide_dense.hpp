@@ -1,7 +1,7 @@
-// Dense layers of small batches on a CPU (kernels/nn/block_gradient.hpp), to the bit as the lane kernels of
-// kernels/nn/dense.hpp compute them, but fast also where no cache holds the weights: these are read once for
-// a tile. A vendor's library is fast, too, but what it gives to a sample may depend on the sample's place in
-// the tile, and so on the number of ranks.
+// Dense layers of small batches on a CPU (kernels/nn/block_gradient.hpp), equal to the bit to the lane
+// kernels of kernels/nn/dense.hpp, but fast also where no cache holds the weights: these are read once for a
+// tile. A vendor's library is fast, too, but its result for a sample may depend on the sample's place in the
+// tile, and so on the number of ranks.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Questions about the contacts between groups of geoms, which tasks ask: whether there is one, and the force.
-// kernels/physics/constraint/contact_answers.hpp answers them.
+// Queries of tasks about contacts between groups of geoms: whether there is one, and its force.
+// kernels/physics/constraint/contact_answers.hpp implements them.
 #pragma once
 
 #include "kernels/base/macros.hpp"

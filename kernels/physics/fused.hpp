@@ -1,9 +1,9 @@
-// The smooth dynamics as step() runs them: the mathematics of kinematics.hpp, center_of_mass.hpp,
-// inertia.hpp and bias.hpp in three passes over the tree, which keep in registers what those files write
-// for readers of results (matrices, cinert, cdof_dot, ...). On a CPU memory traffic is half of the cost.
-// The passes leave xpos, xquat, xipos, subtree_com of the roots, cdof, crb, cfrc_body, qM and qfrc_bias.
-// Where a step is asked for all fields, the same passes write what they else keep to themselves, and
-// complete_fields() the rest, so that no bit of what the step computes depends on what is read of it.
+// The smooth dynamics as step() runs them: the mathematics of kinematics.hpp, center_of_mass.hpp, inertia.hpp
+// and bias.hpp in three passes over the tree, which keep in registers what those files write for readers of
+// results (matrices, cinert, cdof_dot, ...). On a CPU memory traffic is half of the cost. The passes leave
+// xpos, xquat, xipos, subtree_com of the roots, cdof, crb, cfrc_body, qM and qfrc_bias. Where a step is asked
+// for all fields, the same passes also write the values that they otherwise keep in registers, and
+// complete_fields() adds the rest. So no bit of a step depends on which results are read.
 #pragma once
 
 #include "kernels/math/spatial.hpp"

@@ -1,9 +1,9 @@
-// Which environments share a pack of lanes. A pack pays for the most contacts and limits of its lanes, so
-// environments with equally many are stepped together. A worker turns the tiles of its environments into
-// records, one environment after the other. In every step it finds the contacts of all of them, pack by pack
-// in their order, sorts by what it found, and turns states and contacts of a pack into lanes: whole registers
-// are moved and transposed, where picking single values out of tiles took three times as long. No bit of an
-// environment depends on its lane or its neighbours, so none on this order.
+// Packs of environments with equally many contacts and limits, because a pack costs as much as its worst
+// lane. A worker turns the tiles of its environments into records, one environment after the other. In every
+// step it finds the contacts of all of them, pack by pack in their order, sorts by what it found, and turns
+// states and contacts of a pack into lanes: whole registers are moved and transposed, where picking single
+// values out of tiles took three times as long. No bit of an environment depends on its lane or its
+// neighbours, so none on this order.
 #pragma once
 
 #include "kernels/base/tiles.hpp"

@@ -1,7 +1,7 @@
-// What follows from those numbers of the model that each environment has for itself: masses of subtrees,
-// inertia in the axes of the body, and the inverse weights at qpos0 by which constraints are scaled
-// (mj_setConst, set0 of engine_setconst.c; and the numbers that src/model_import/derive.cpp makes of them
-// where they are the same for all). By one thread; Data is working memory.
+// Constants of the model that follow from varied fields, for each environment: masses of subtrees, inertia in
+// the axes of the body, and the inverse weights at qpos0 by which constraints are scaled (mj_setConst, set0
+// of engine_setconst.c; and the numbers that src/model_import/derive.cpp makes of them where they are the
+// same for all). By one thread; Data is working memory.
 #pragma once
 
 #include "kernels/model/lane_model.hpp"

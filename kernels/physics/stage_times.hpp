@@ -1,6 +1,6 @@
-// Where the time of physics goes, for `maniple bench`: a worker that is asked to notes the clock at the end
-// of every stage of a step, and of what a task has computed beside the steps. Who is not timed pays one
-// comparison per stage; devices are not timed.
+// Times of the stages of physics, for `maniple bench`: a timed worker reads the clock at the end of every
+// stage of a step, and of the computations that a task adds. An untimed worker pays one comparison per stage;
+// devices are not timed.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What a control step adds to the physics, for the environments of one pack, in the order of a step:
+// The part of a control step beyond the physics, for the environments of one pack, in the order of a step:
 //   apply_actions -> decimation x physics -> evaluate -> reset (of finished environments) -> disturb ->
 //   observe.
 // The functions read and write the lanes that they are given and nothing else; what the terms compute is

@@ -1,5 +1,5 @@
-// What programs of a task ask about distances: how far it is from points of a frame, along rays, to the
-// nearest of some geoms.
+// Ray queries of a task's programs: distances from points
+// of a frame, along rays, to the nearest geom of a group.
 #pragma once
 
 #include "kernels/model/data.hpp"

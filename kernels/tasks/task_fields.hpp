@@ -1,6 +1,6 @@
-// The tables of a task: what it keeps of each environment, and what each control step exchanges with a
-// policy. The one place that lists what exists: tiles, checkpoints, files and learning are driven by these
-// lines, like the tables of kernels/model.
+// The tables of a task: its own state of each environment, and the arrays that each control step exchanges
+// with a policy. The one place that lists what exists: tiles, checkpoints, files and learning are driven by
+// these lines, like the tables of kernels/model.
 #pragma once
 
 #include <cstdint>

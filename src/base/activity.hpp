@@ -1,6 +1,6 @@
-// What this process is doing, for the watchdog's thread to read at any moment: the stage of the main
-// thread, the iterations done, the collective operations it has entered, and a counter that rises with every
-// step forward. Noting costs a few stores.
+// The current activity of this process, which the watchdog's thread may read at any moment: the stage of the
+// main thread, the iterations done, the collective operations it has entered, and a counter that rises with
+// every step forward. Recording costs a few stores.
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,10 @@ struct Activity {
   std::atomic<const char*> stage{kStartStage};    // text that lives as long as the program
   std::atomic<const char*> counted{"iteration"};  // what is counted: "iteration", "control step"
   std::atomic<std::int64_t> done{-1};             // this many of them; -1: still starting
-  std::atomic<std::int64_t> collectives{0};  // entered so far: the same number on all ranks that are abreast
-  std::atomic<bool> waiting{false};          // inside a collective operation
-  std::atomic<std::int64_t> part{-1};        // of the job that this process works for; -1: for the whole
-  std::atomic<std::uint64_t> progress{0};    // steps forward so far
+  std::atomic<std::int64_t> collectives{0};       // entered so far: the same number on all ranks in step
+  std::atomic<bool> waiting{false};               // inside a collective operation
+  std::atomic<std::int64_t> part{-1};             // of the job that this process works for; -1: for the whole
+  std::atomic<std::uint64_t> progress{0};         // steps forward so far
 };
 inline constinit Activity activity;
 

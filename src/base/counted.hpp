@@ -1,4 +1,4 @@
-// How messages count: "1 sample", "2 samples".
+// Counted nouns of messages: "1 sample", "2 samples".
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Digests of what a run is made of (the compiled model, the compiled task), which its checkpoints must agree
-// with: FNV-1a, 64 bits (Fowler, Noll, Vo; draft-eastlake-fnv). Not against malice: files have SHA-256.
+// Digests of the components of a run (the compiled model, the compiled task), which its checkpoints must
+// match: FNV-1a, 64 bits (Fowler, Noll, Vo; draft-eastlake-fnv). They detect no forgery; files have SHA-256.
 #pragma once
 
 #include <cstddef>

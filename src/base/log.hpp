@@ -1,6 +1,6 @@
-// What a run tells people and machines: plain lines on the console of rank 0, the same lines and
-// events as JSON in <run>/log.jsonl, and one live line at the foot of a terminal. spdlog stands
-// behind it and is not seen from outside. Not for use inside kernels.
+// The log of a run for people and programs: plain lines on the console of rank 0, the same lines and events
+// as JSON in <run>/log.jsonl, and one live line at the foot of a terminal. It is built on spdlog, which no
+// caller sees. Not for use inside kernels.
 #pragma once
 
 #include <cstdint>

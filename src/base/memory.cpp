@@ -81,7 +81,7 @@ std::optional<std::string> own_group(const std::string& root, bool version2) {
   return std::nullopt;
 }
 
-// What is left in one group, by its own limit.
+// The memory left in one group, by its own limit.
 std::optional<std::size_t> left_in_group(const std::string& directory, bool version2) {
   const auto limit = read_number(directory + (version2 ? "/memory.max" : "/memory.limit_in_bytes"));
   const auto used = read_number(directory + (version2 ? "/memory.current" : "/memory.usage_in_bytes"));

@@ -1,5 +1,5 @@
-// How much memory this process may still take: what the host has, and what control groups (of a job under
-// SLURM or PBS, of a container) and limits of the process leave of it.
+// The memory that this process may still take: that of the host, less what control groups (of a job under
+// SLURM or PBS, of a container) and limits of the process forbid.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace maniple {
 
-// What one limit leaves.
+// The memory that one limit leaves.
 struct MemoryLimit {
   std::string name;           // "host", the directory of a control group, or "ulimit -v"
   std::size_t available = 0;  // B

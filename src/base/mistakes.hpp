@@ -1,5 +1,5 @@
-// Mistakes of the user, gathered so that all of them are told at once: a step that meets one is left, the
-// next one runs. Who gathers sees to it that no step runs which needs what has failed.
+// Mistakes of the user, collected so that one message reports all of them: a step that meets one is abandoned
+// and the next one runs. The caller runs no step that needs the result of a failed one.
 #pragma once
 
 #include <cstddef>
@@ -36,11 +36,11 @@ class Mistakes {
     }
     return false;
   }
-  // The same mistake at the same place (of a definition that several terms use) is no other one.
+  // The same mistake at the same place (in a definition that several terms use) is kept once.
   void add(const InputError& error);
 
   std::size_t count() const { return mistakes_.size(); }
-  // Whether there are more than are told.
+  // Whether there are more mistakes than are reported.
   bool are_many() const { return count() > kTold; }
   // Throws what has been gathered: a single InputError as it was.
   void throw_any() const;

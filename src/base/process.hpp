@@ -1,5 +1,5 @@
-// Who this process is, in words that other processes can check: for names of temporary files and for the
-// lock of a run's directory.
+// The identity of this process, in words that other processes can check: for names of temporary files and for
+// the lock of a run's directory.
 #pragma once
 
 #include <cstdint>

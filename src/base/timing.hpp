@@ -1,5 +1,5 @@
-// Where the time of a run goes: named stages that accumulate wall-clock seconds, entered by RAII.
-// Regions also show up in Kokkos profiling tools under the same names.
+// Times of a run's stages: named stages that accumulate wall-clock seconds, entered by RAII. Regions also
+// show up in Kokkos profiling tools under the same names.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -1,4 +1,4 @@
-// The version that files and headers carry.
+// The program's version, as it stands in files and in the header of a run.
 #pragma once
 
 namespace maniple {

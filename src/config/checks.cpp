@@ -1,5 +1,5 @@
-// One function for each part of a deck whose keys are compared: it refuses the first of its contradictions,
-// because those behind it would often follow from it.
+// One function for each part of a deck whose keys are compared. It refuses the first contradiction only,
+// because later ones would often follow from it.
 #include "src/config/checks.hpp"
 
 #include <algorithm>
@@ -34,10 +34,10 @@ void check_image(const Config& config, const Refuse& refuse) {
                                      std::pair{"image.features", image.features != whole.features}})
       if (given)
         refuse(key, "set, but learning.algorithm is " + learning.algorithm,
-               "allowed: with imitate, of pictures that data.observations names");
+               "allowed: with imitate and images in data.observations");
 }
 
-// Whether a preset is one of what learns from data.
+// Whether a preset is for learning from data.
 bool preset_imitates(const std::string& name) {
   for (const Preset& preset : presets())
     for (const auto& [key, value] : preset.values) {
@@ -52,7 +52,7 @@ void check_algorithm(const Config& config, const Refuse& refuse) {
   const LearningConfig& learning = config.learning;
   if (!learning.imitates() && preset_imitates(learning.preset))
     refuse("learning.algorithm", "found " + learning.algorithm + " with learning.preset: " + learning.preset,
-           "allowed: what imitate learns with, or another preset");
+           "allowed: bc | diffusion (imitate), or another preset");
 }
 
 // Blocks of 32 environments are not divided, nor are the steps that a recurrent policy learns from.
@@ -61,7 +61,7 @@ std::int64_t most_minibatches(const Config& config) {
   return (config.batch.num_envs + 31) / 32 * (recurrent ? 1 : config.learning.horizon);
 }
 
-// What a policy learns with, and in what parts.
+// Checks of the updates: batch, minibatches, and keys that fit the learner.
 void check_updates(const Config& config, const Refuse& refuse) {
   const LearningConfig& learning = config.learning;
   const PolicyConfig& policy = config.policy;
@@ -102,10 +102,10 @@ void check_learning_rate(const Config& config, const Refuse& refuse) {
     if (learning.schedule == RateSchedule::adaptive)
       refuse("learning.lr_scaling",
              "found " + text_of(learning.lr_scaling) + " with learning.schedule: adaptive",
-             "allowed: none; there the KL divergence sets the learning rate");
+             "allowed: none; the adaptive schedule sets the learning rate by the KL divergence");
     if (learning.lr_base_batch == 0)
       refuse("learning.lr_base_batch", "found 0 with learning.lr_scaling: " + text_of(learning.lr_scaling),
-             "allowed: integer, at least 1: the samples that learning.learning_rate was found for");
+             "allowed: integer, at least 1: the batch size for which learning.learning_rate was chosen");
   } else if (learning.lr_base_batch > 0) {
     refuse("learning.lr_base_batch", "set, but learning.lr_scaling is none",
            "allowed: 0, or with learning.lr_scaling: linear | sqrt");
@@ -121,18 +121,17 @@ void check_environment_learning(const Config& config, const Refuse& refuse) {
   if (learning.mixed())
     refuse("learning.mixed_precision",
            "found " + text_of(learning.mixed_precision) + " with learning.algorithm: " + learning.algorithm,
-           "allowed: none; what learns in environments does so in single precision");
+           "allowed: none; learning from environments is in single precision");
   if (learning.accumulate > 1)
-    refuse(
-        "learning.accumulate",
-        "found " + std::to_string(learning.accumulate) + " with learning.algorithm: " + learning.algorithm,
-        "allowed: 1; minibatches take no memory of their own: fewer learning.minibatches make larger ones");
+    refuse("learning.accumulate",
+           "found " + std::to_string(learning.accumulate) + " with learning.algorithm: " + learning.algorithm,
+           "allowed: 1; fewer learning.minibatches make larger ones, without more memory");
   if (learning.schedule == RateSchedule::cosine)
     refuse("learning.schedule", "found cosine with learning.algorithm: " + learning.algorithm,
            "allowed: fixed | adaptive | linear");
   if (learning.warmup_steps > 0)
     refuse("learning.warmup_steps", "set, but learning.algorithm is " + learning.algorithm,
-           "allowed: 0, or with a policy that imitates");
+           "allowed: 0, or with imitate");
   if (!config.data.file.empty()) return;  // it is learning.algorithm that is wrong
   Config given = config, whole;
   for (const Key& key : schema())
@@ -184,19 +183,19 @@ void check_imitation(const Config& config, const Refuse& refuse) {
   const PolicyConfig& policy = config.policy;
   const std::string with = " with learning.algorithm: " + learning.algorithm;
   if (policy.shared)
-    refuse("policy.shared", "found true" + with, "allowed: false; what imitates has no critic");
+    refuse("policy.shared", "found true" + with, "allowed: false; a policy of imitate has no critic");
   if (!policy.critic_hidden.empty())
-    refuse("policy.critic_hidden", "found layers" + with, "allowed: []; what imitates has no critic");
+    refuse("policy.critic_hidden", "found layers" + with, "allowed: []; a policy of imitate has no critic");
   if (policy.clip_observations > 0)
     refuse("policy.clip_observations", "found " + yaml_number(policy.clip_observations) + with,
-           "allowed: 0; what imitates sees the observations that were demonstrated");
+           "allowed: 0; imitate uses the observations of the data as they are");
   if (policy.recurrent != Recurrence::none && policy.recurrent_horizon == 0)
     refuse("policy.recurrent_horizon",
            "found 0 with policy.recurrent: " + text_of(policy.recurrent) + " and" + with.substr(5),
            "allowed: integer, 1 to 10000, the length of sequences");
   if (learning.schedule == RateSchedule::adaptive)
     refuse("learning.schedule", "found adaptive with learning.algorithm: " + learning.algorithm,
-           "allowed: fixed | linear | cosine; what is demonstrated has no KL divergence");
+           "allowed: fixed | linear | cosine; imitate has no KL divergence");
   if (learning.warmup_steps > 0 && learning.schedule == RateSchedule::linear)
     refuse("learning.warmup_steps", "set, but learning.schedule is linear",
            "allowed: 0, or with learning.schedule: fixed | cosine");
@@ -206,7 +205,7 @@ void check_imitation(const Config& config, const Refuse& refuse) {
   check_data(config, refuse);
 }
 
-// What of a denoising network is no network is found with the data (src/learning/diffusion_policy.cpp).
+// The shape of the denoising network is checked once the data are known (diffusion_policy.cpp).
 void check_diffusion(const Config& config, const Refuse& refuse) {
   const DiffusionConfig& diffusion = config.diffusion;
   const auto number = [](std::int64_t value) { return std::to_string(value); };
@@ -237,7 +236,7 @@ void check_network(const Config& config, const Refuse& refuse) {
     refuse("policy.recurrent_horizon",
            "found " + std::to_string(policy.recurrent_horizon) +
                " with learning.algorithm: " + learning.algorithm,
-           "allowed: 0; what learns in environments remembers whole episodes");
+           "allowed: 0; with train a recurrent policy remembers whole episodes");
   if (policy.hidden.empty() && policy.recurrent == Recurrence::none)
     refuse("policy.hidden", "found a list of 0",
            "allowed: list of integers, for instance [64, 64]; [] with policy.recurrent");
@@ -246,7 +245,7 @@ void check_network(const Config& config, const Refuse& refuse) {
            "allowed: [], or with policy.shared: false");
 }
 
-// Of the distribution that actions are drawn from.
+// Checks of the distribution from which actions are drawn.
 void check_deviations(const Config& config, const Refuse& refuse) {
   const LearningConfig& learning = config.learning;
   const PolicyConfig& policy = config.policy;
@@ -255,7 +254,7 @@ void check_deviations(const Config& config, const Refuse& refuse) {
            "allowed: false; with learning.loss: l2 only the means are learned");
   if (learning.mixes() && policy.state_dependent_std)
     refuse("policy.state_dependent_std", "found true with learning.loss: gmm",
-           "allowed: false; a mixture gives its deviations anyway");
+           "allowed: false; the network of a mixture always gives its deviations");
   if (policy.max_std > 0 && policy.min_std > policy.max_std)
     refuse("policy.min_std", "found " + yaml_number(policy.min_std),
            "allowed: at most policy.max_std (" + yaml_number(policy.max_std) + ")");
@@ -301,7 +300,7 @@ void check_learning_numbers(const Config& config, const Refuse& refuse) {
       refuse(key, "found a number that cannot have a curriculum", "allowed: " + allowed);
     if (learning.imitates())
       refuse(key, "set, but learning.algorithm is " + learning.algorithm,
-             "allowed: with what learns in environments");
+             "allowed: with train (learning.algorithm: ppo)");
     if (name == "learning_rate" && learning.schedule != RateSchedule::fixed)
       refuse(key, "set, but learning.schedule is " + text_of(learning.schedule),
              "allowed: with learning.schedule: fixed");
@@ -372,8 +371,8 @@ void check_dataset(const Config& config, const Refuse& refuse) {
     const auto& ends = config.task.terminations;
     if (output.dataset_success &&
         std::none_of(ends.begin(), ends.end(), [](const TermConfig& term) { return term.name == "success"; }))
-      refuse("output.dataset_success", "found true with a task that does not say what success is",
-             "allowed: false, or with a termination of the name success in task.terminations");
+      refuse("output.dataset_success", "found true with a task that does not define success",
+             "allowed: false, or with a termination named success in task.terminations");
   }
 }
 
@@ -508,7 +507,7 @@ void fit_defaults(Config& config) {
         "batch.num_envs " + std::to_string(config.batch.num_envs) +
             (policy.recurrent != Recurrence::none ? " with policy.recurrent " + text_of(policy.recurrent)
                                                   : "") +
-            " can be divided no further");
+            " cannot be divided further");
   const std::string bounds =
       "policy.min_std is " + yaml_number(policy.min_std) +
       (policy.max_std > 0 ? ", policy.max_std " + yaml_number(policy.max_std) : std::string());

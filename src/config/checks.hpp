@@ -1,5 +1,5 @@
-// Keys of a deck that are each allowed, but not together. What takes a model or data to find out is refused
-// where those are read.
+// Checks of keys that are each allowed, but not together. Checks
+// that need a model or data are made where those are read.
 #pragma once
 
 #include <set>

@@ -74,7 +74,7 @@ enum class ObstacleHeightMode { choice, fixed };
 // What an event makes of a model field: what it draws times or plus the model's number, or alone.
 enum class FieldOperation { none, scale, add, abs };
 enum class Distribution { uniform, log_uniform, gaussian };
-// What the names of a term name.
+// The kind of elements that the names of a term refer to.
 enum class ElementKind { none, joints, bodies, geoms, pairs, actuators, sensors };
 
 // How decks write them, in the order of the enumerators.

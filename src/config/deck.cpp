@@ -46,7 +46,7 @@ bool stands_alone(const std::string& path) {
   return sections.contains(path);
 }
 
-// What is read into a configuration, with the keys that could not be.
+// A configuration while it is read, with the keys that could not be.
 struct Reading {
   Config& config;
   Mistakes& mistakes;
@@ -177,7 +177,7 @@ void apply_preset(Reading& reading, const DeckValue& root) {
   for (const auto& [key, value] : preset->values)
     if (!own_critic || key != "policy.shared") apply_override(values, key + "=" + value);
   read_section(reading, values, "");
-  config.where.clear();  // nobody gave them
+  config.where.clear();  // they are not the user's
 }
 
 // A terrain without a seed of its own has that of the batch, and a task on it tells of its levels.

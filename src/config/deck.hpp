@@ -13,7 +13,7 @@
 namespace maniple {
 
 // What finds mistakes in a task by its model: of a configuration that has mistakes elsewhere, so that all are
-// told at once. Whoever runs the configuration finds them anyway. Throws InputError.
+// reported together. A run of the configuration finds them anyway. Throws InputError.
 using FurtherChecks = std::function<void(const Config&)>;
 
 // Reads, merges and checks decks; later decks and overrides win. Throws one InputError for all unknown keys

@@ -1,4 +1,4 @@
-// Decks into located trees, with yaml-cpp as the parser.
+// The parser of decks: YAML into located trees, by yaml-cpp.
 #include "src/config/document.hpp"
 
 #include <yaml-cpp/yaml.h>
@@ -114,7 +114,7 @@ DeckValue convert(const YAML::Node& node, const Source& source, const std::strin
       break;
     case YAML::NodeType::Scalar:
       if (source.quote_stays_open(node.Mark()))
-        throw InputError(value.where, path, "found a quote that nothing closes",
+        throw InputError(value.where, path, "found a quotation mark without a closing one",
                          "allowed: text between two of them");
       value.kind = DeckValue::Kind::scalar;
       value.text = node.Scalar();
@@ -164,7 +164,7 @@ DeckValue parse(const std::string& text, const Source& source, const std::string
   }
 }
 
-// What a user may take for a deck: XML, or a compiled model.
+// Files that a user may confuse with a deck: XML, or a compiled model.
 bool is_model(const std::string& file, const std::string& content) {
   const std::size_t first = content.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   return fs::path(file).extension() == ".mjb" || (first != std::string::npos && content[first] == '<');
@@ -326,7 +326,7 @@ void apply_override(DeckValue& root, const std::string& assignment) {
   const DeckValue value =
       parse(assignment.substr(equals + 1), Source("", assignment.substr(equals + 1)), path);
   if (value.kind == DeckValue::Kind::nothing)
-    throw InputError(SourceLocation{}, path, "found nothing behind '='",
+    throw InputError(SourceLocation{}, path, "found nothing after '='",
                      "allowed: a value, or ~ for the default");
   apply_value(root, path, value);
 }

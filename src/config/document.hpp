@@ -1,5 +1,5 @@
-// A deck as read, before anybody asks what its keys mean: a tree of values that know where they
-// stand. Includes, merging and command-line overrides happen here, on trees.
+// A deck as read, before its keys are interpreted: a tree of values, each with its file and line. Includes,
+// merging and command-line overrides happen here, on trees.
 #pragma once
 
 #include <string>
@@ -33,7 +33,7 @@ struct DeckValue {
 
   const DeckValue* find(std::string_view key) const;
   const DeckEntry* entry(std::string_view key) const;
-  // What stands there, for messages: "'5'", "a list", "nothing".
+  // The value in words, for messages: "'5'", "a list", "nothing".
   std::string description() const;
 };
 

@@ -178,7 +178,8 @@ struct SchemaRow {
 // Every key; or only those that `asked` names.
 std::vector<SchemaRow> schema_rows(const std::string& asked) {
   std::vector<SchemaRow> rows{
-      {"include", "path or list of paths", "~", "", "Other decks, which are read first; later keys override"},
+      {"include", "path or list of paths", "~", "",
+       "Other decks, which are read first; later keys take precedence"},
       {"ensemble.<key>", "list of values of the key", "~", "",
        "Values of a key, each in a run of its own, or each combination of the values of several keys, in "
        "<output.directory>/<its values>; as many run at the same time as there are ranks for"}};
@@ -188,7 +189,7 @@ std::vector<SchemaRow> schema_rows(const std::string& asked) {
                     yaml_text(key.target(defaults)), key.unit, key.meaning});
   rows.push_back(
       {"terrain.sub_terrains.<name>", "sub-terrain", "", "",
-       "Kind of ground, with its type and the keys of that. A range is what the number is at difficulty "
+       "Kind of ground, with its type and the keys of that type. A range gives the number at difficulty "
        "0 and at difficulty 1"});
   SubTerrainConfig sub;
   for (const SubTerrainKey& key : sub_terrain_schema()) {
@@ -200,10 +201,11 @@ std::vector<SchemaRow> schema_rows(const std::string& asked) {
                     key.required ? "" : yaml_text(key.target(sub)), key.unit,
                     key.meaning + (key.types == ~0u ? "" : " (" + types + ")")});
   }
-  rows.push_back({"task.definitions.<name>", "expression", "", "", "Expression that others use by its name"});
+  rows.push_back(
+      {"task.definitions.<name>", "expression", "", "", "Expression that others refer to by its name"});
   rows.push_back({"learning.curricula.<name>", "expression", "", "",
                   "Expression in place of the number learning.<name>, evaluated after each iteration as "
-                  "updates of task.curricula are, from the iteration and what the training measures: " +
+                  "updates of task.curricula are, from the iteration and metrics of the training: " +
                       [] {
                         std::string names;
                         for (const LearningNumber& number : kLearningNumbers)
@@ -223,7 +225,7 @@ std::vector<SchemaRow> schema_rows(const std::string& asked) {
                     key.meaning + (key.sections == kAllSections ? "" : " (" + sections + ")")});
   }
   rows.push_back(
-      {"task.<term>.<parameter>", "number or [low, high]", "", "", "what the term of the library takes"});
+      {"task.<term>.<parameter>", "number or [low, high]", "", "", "Parameter of the library's term"});
 
   // a key, a section, or the last part of a key: the keys of a task's terms are known by that
   if (!asked.empty())

@@ -1,5 +1,5 @@
 // Configurations as text: the resolved deck that results carry, the lines by which two tasks are compared,
-// and the table of all keys. The schema read the other way round.
+// and the table of all keys. It reads the schema in the opposite direction: from members to keys.
 #pragma once
 
 #include <string>

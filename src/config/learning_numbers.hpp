@@ -1,5 +1,5 @@
-// The numbers of learning that may follow what a training measures (learning.curricula), by the names of
-// their keys.
+// The settings of learning that learning.curricula may
+// change during a training, by the names of their keys.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// How decks and overrides become trees of values, one for each combination of what an ensemble varies, before
-// any of them is checked.
+// Expansion of decks and overrides into trees of values, one for each combination of what an ensemble varies,
+// before any of them is checked.
 #include "src/config/members.hpp"
 
 #include <algorithm>

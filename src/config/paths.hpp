@@ -1,5 +1,5 @@
-// The files that a deck names: where they are, seen from the deck or from an installed Python package, and
-// that they are there. After it every path of a Config is absolute.
+// Resolution of the paths in a deck, relative to the deck or to an installed Python package, with a check
+// that the files exist. After it every path of a Config is absolute.
 #pragma once
 
 #include <filesystem>
@@ -20,10 +20,10 @@ std::vector<std::filesystem::path> folders_above_program();
 // import name (gymnasium, dm_control, mjlab). Empty when it is not there.
 std::string python_package_directory(const std::string& package);
 
-// What control.file is to be; with a task it has actions.
+// The required contents of control.file; with a task it has actions.
 std::string control_file_text(const Config& config);
 
-// That a deck names no model where there has to be one.
+// The error of a deck without the model that it needs.
 InputError no_model_file(const Config& config);
 
 // Makes the paths of a deck absolute and keeps where they were given. `member`: of an ensemble, or "".

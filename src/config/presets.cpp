@@ -6,12 +6,12 @@ namespace maniple {
 // clang-format off
 const std::vector<Preset>& presets() {
   static const std::vector<Preset> table{
-      {"maniple", "ours: learns whatever the task and the number of environments are; these are the defaults", {}},
+      {"maniple", "ours: settings for any task and number of environments; these are the defaults", {}},
 
       {"locomotion",
-       "ours: the best score per second of wall time on CPU cores for robots that walk. Few environments and epochs, a "
+       "ours: the best score per second of wall time on CPU cores for legged locomotion. Few environments and epochs, a "
        "high learning rate that falls to 0 and a loss of the KL divergence are those of Sample Factory "
-       "(sf_examples/mujoco/mujoco_params.py); a first policy whose noise the robot survives is not",
+       "(sf_examples/mujoco/mujoco_params.py); an initial noise that robots survive (policy.init_std) is ours",
        {{"batch.num_envs", "64"},
         {"policy.hidden", "[64, 64]"}, {"policy.activation", "tanh"}, {"policy.shared", "true"},
         {"policy.initialization", "orthogonal"}, {"policy.hidden_gain", "1.4142135623730951"},
@@ -29,7 +29,7 @@ const std::vector<Preset>& presets() {
       {"cleanrl",
        "CleanRL, ppo_continuous_action.py: 2048 samples an iteration, there 1 environment for 2048 steps, here "
        "batch.num_envs 32 for 64; minibatches take 32 environments at a time. Actions are clipped where the model's "
-       "controls are, at +-1 in most tasks: policy.clip_actions is a deck's own where they are not",
+       "controls are, at +-1 in most tasks: where they are not, set policy.clip_actions in the deck",
        {{"batch.num_envs", "32"},
         {"policy.hidden", "[64, 64]"}, {"policy.activation", "tanh"}, {"policy.shared", "false"},
         {"policy.initialization", "orthogonal"}, {"policy.hidden_gain", "1.4142135623730951"},
@@ -49,7 +49,7 @@ const std::vector<Preset>& presets() {
       {"sb3_zoo",
        "rl-baselines3-zoo, hyperparams/ppo.yml, HalfCheetah (tuned): 512 samples an iteration, there 1 environment "
        "for 512 steps, here batch.num_envs 32 for 16; minibatches take 32 environments at a time. Actions are clipped "
-       "as those of cleanrl",
+       "as in cleanrl",
        {{"batch.num_envs", "32"},
         {"policy.hidden", "[256, 256]"}, {"policy.activation", "relu"}, {"policy.shared", "false"},
         {"policy.initialization", "uniform"}, {"policy.init_std", "0.1353352832366127"},
@@ -66,7 +66,7 @@ const std::vector<Preset>& presets() {
         {"learning.value_bootstrap", "final_observation"}, {"learning.random_initial_episode_length", "false"}}},
 
       {"rl_games_locomotion",
-       "rl_games, configs/mujoco/ant_envpool.yaml; its reward scale is a deck's own, its smooth clamp of the ratio a "
+       "rl_games, configs/mujoco/ant_envpool.yaml; decks set its reward scale; its smooth clamp of the ratio is a "
        "hard one here",
        {{"batch.num_envs", "64"},
         {"policy.hidden", "[256, 128, 64]"}, {"policy.activation", "elu"}, {"policy.shared", "true"},
@@ -107,7 +107,7 @@ const std::vector<Preset>& presets() {
 
       {"rsl_rl_locomotion",
        "rsl_rl with mjlab's tasks/velocity/config/g1/rl_cfg.py and go1/rl_cfg.py, in 4096 environments; Isaac Lab's "
-       "locomotion/velocity/config/anymal_d/agents/rsl_rl_ppo_cfg.py has it without policy.normalize_observations and with "
+       "locomotion/velocity/config/anymal_d/agents/rsl_rl_ppo_cfg.py is the same without policy.normalize_observations and with "
        "learning.entropy_coef=0.005",
        {{"batch.num_envs", "4096"},
         {"policy.hidden", "[512, 256, 128]"}, {"policy.activation", "elu"}, {"policy.shared", "false"},
@@ -145,7 +145,7 @@ const std::vector<Preset>& presets() {
 
       {"brax",
        "Brax's PPO with mujoco_playground's config/dm_control_suite_params.py: there 16 rollouts make a batch (983040 "
-       "samples), here each; advantages are not estimated anew for each minibatch, time-outs are valued, not left out",
+       "samples), here one; advantages are estimated once, not for each minibatch; time-outs are bootstrapped, not left out",
        {{"batch.num_envs", "2048"},
         {"policy.hidden", "[32, 32, 32, 32]"}, {"policy.critic_hidden", "[256, 256, 256, 256, 256]"},
         {"policy.activation", "silu"}, {"policy.shared", "false"}, {"policy.initialization", "lecun_uniform"},
@@ -164,7 +164,7 @@ const std::vector<Preset>& presets() {
         {"learning.value_bootstrap", "final_observation"}, {"learning.random_initial_episode_length", "false"}}},
 
       {"robomimic",
-       "robomimic, exps/templates/bc.json: what decks with data.file take where they name no preset",
+       "robomimic, exps/templates/bc.json: the default preset of decks with data.file",
        {{"learning.algorithm", "bc"},
         {"policy.hidden", "[1024, 1024]"}, {"policy.activation", "relu"}, {"policy.initialization", "uniform"},
         {"policy.squash_actions", "true"}, {"policy.init_std", "0.3"}, {"policy.std_transform", "softplus"},
@@ -177,8 +177,8 @@ const std::vector<Preset>& presets() {
         {"learning.max_grad_norm", "0"}}},
 
       {"robomimic_rnn",
-       "robomimic's BC-RNN as its study has it (scripts/generate_paper_configs.py, of low-dimensional observations): an "
-       "LSTM alone, with a mixture",
+       "robomimic's BC-RNN of its study (scripts/generate_paper_configs.py, low-dimensional observations): an "
+       "LSTM without hidden layers, with a mixture of Gaussians",
        {{"learning.algorithm", "bc"},
         {"policy.recurrent", "lstm"}, {"policy.recurrent_layers", "2"}, {"policy.recurrent_units", "400"},
         {"policy.recurrent_horizon", "10"}, {"policy.hidden", "[]"}, {"policy.activation", "relu"},
@@ -191,8 +191,8 @@ const std::vector<Preset>& presets() {
         {"learning.max_grad_norm", "0"}}},
 
       {"diffusion_policy",
-       "diffusion_policy (Chi et al. 2023), config/train_diffusion_unet_lowdim_workspace.yaml: of low-dimensional "
-       "observations, as global condition",
+       "diffusion_policy (Chi et al. 2023), config/train_diffusion_unet_lowdim_workspace.yaml: low-dimensional "
+       "observations as global condition",
        {{"learning.algorithm", "diffusion"},
         {"diffusion.observation_horizon", "2"}, {"diffusion.action_horizon", "8"}, {"diffusion.prediction_horizon", "16"},
         {"diffusion.pad_after", "7"}, {"diffusion.down_dims", "[256, 512, 1024]"}, {"diffusion.kernel_size", "5"},

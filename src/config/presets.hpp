@@ -1,5 +1,5 @@
-// Settings of learning by name: those that other programs publish, and our own. A preset gives keys of
-// policy.* and learning.* other defaults; what a deck says itself wins.
+// Presets: settings of learning by name, as other programs publish them, and our own. A preset gives keys of
+// policy.* and learning.* other defaults; keys of the deck itself take precedence.
 #pragma once
 
 #include <string>

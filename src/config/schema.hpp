@@ -41,7 +41,7 @@ Target target_of(Member* member) {
     return member;
 }
 
-// What a value may be, beyond its type.
+// Allowed values of a key, beyond its type.
 struct Allowed {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();

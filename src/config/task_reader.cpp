@@ -1,5 +1,5 @@
-// How terms are read: as a mapping from names or as a list, with one error message for each way to get one
-// wrong.
+// Reading of terms: as a mapping from names or as a list,
+// with one error message for each way to get one wrong.
 #include "src/config/task_reader.hpp"
 
 #include <algorithm>

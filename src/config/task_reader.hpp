@@ -1,6 +1,6 @@
-// The task section of a deck, term by term, and named expressions: each key of a term meets its row of the
-// schema of terms, and keys of a term that must fit each other are compared. What the names of terms mean is
-// the task compiler's matter.
+// The task section of a deck, term by term, and named expressions: each key of
+// a term meets its row of the schema of terms, and keys of a term that must fit
+// each other are compared. The task compiler interprets the names of terms.
 #pragma once
 
 #include <map>

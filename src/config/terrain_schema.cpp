@@ -1,4 +1,4 @@
-// The keys of sub-terrains, and how `terrain.sub_terrains` is read: a mapping from names to mappings, each
+// The keys of sub-terrains, and the reader of `terrain.sub_terrains`: a mapping from names to mappings, each
 // with the keys of its type. Names and meanings are those of Isaac Lab's terrain configurations.
 #include "src/config/terrain_schema.hpp"
 
@@ -93,20 +93,20 @@ const std::vector<SubTerrainKey>& sub_terrain_schema() {
       SUB_KEY(border_width, kBordered, false, 0, 1e4, false, "m", "Width of the flat border of the cell, at height 0"),
       SUB_KEY(platform_width, kWithPlatform, false, 0, 1e4, false, "m", "Width of the flat square in the middle"),
       SUB_KEY(noise_range, kNoise, true, -1e3, 1e3, false, "m", "Lowest and highest height"),
-      SUB_KEY(noise_step, kNoise, true, 0, 1e3, true, "m", "Distance of the heights that are drawn"),
-      SUB_KEY(downsampled_scale, kNoise, false, 0, 1e4, false, "m", "Distance of the points that are drawn, heights between them are interpolated; 0: terrain.horizontal_scale"),
+      SUB_KEY(noise_step, kNoise, true, 0, 1e3, true, "m", "Spacing of the heights that are drawn"),
+      SUB_KEY(downsampled_scale, kNoise, false, 0, 1e4, false, "m", "Spacing of the points that are drawn; heights between them are interpolated; 0: terrain.horizontal_scale"),
       SUB_KEY(slope_range, kSlopes, true, 0, 1e2, false, "1", "Rise over run of the flanks"),
       SUB_KEY(step_height_range, kStairs, true, 0, 1e2, false, "m", "Height of a step"),
       SUB_KEY(step_width, kStairs, true, 0, 1e4, true, "m", "Depth of a step"),
       SUB_KEY(grid_width, kGrid, true, 0, 1e4, true, "m", "Width of a square of equal height"),
       SUB_KEY(grid_height_range, kGrid, true, 0, 1e2, false, "m", "Largest height of a square above or below 0, also that of the platform"),
       SUB_KEY(amplitude_range, kWave, true, 0, 1e2, false, "m", "Amplitude of the two waves together"),
-      SUB_KEY(num_waves, kWave, false, 1, 1e6, false, "waves", "Number of waves along y; those along x are as long"),
+      SUB_KEY(num_waves, kWave, false, 1, 1e6, false, "waves", "Number of waves along y; waves along x have the same length"),
       SUB_KEY(stone_height_max, kStones, true, 0, 1e2, false, "m", "Largest height of a stone above or below 0"),
       SUB_KEY(stone_width_range, kStones, true, 0, 1e4, true, "m", "Width of the stones; the larger one at difficulty 0"),
-      SUB_KEY(stone_distance_range, kStones, true, 0, 1e4, false, "m", "Distance of the stones"),
+      SUB_KEY(stone_distance_range, kStones, true, 0, 1e4, false, "m", "Distance between the stones"),
       SUB_KEY(holes_depth, kStones, false, -1e3, 0, false, "m", "Height of the ground between the stones"),
-      SUB_KEY(obstacle_height_mode, kObstacles, false, 0, 0, false, "", "Heights of the obstacles. choice: plus or minus the height of the difficulty, or half of it; fixed: that height"),
+      SUB_KEY(obstacle_height_mode, kObstacles, false, 0, 0, false, "", "Heights of the obstacles. choice: plus or minus the height at the cell's difficulty, or half of it; fixed: that height"),
       SUB_KEY(obstacle_width_range, kObstacles, true, 0, 1e4, true, "m", "Range of the draws for width and length of an obstacle"),
       SUB_KEY(obstacle_height_range, kObstacles, true, 0, 1e2, false, "m", "Height of the obstacles"),
       SUB_KEY(num_obstacles, kObstacles, true, 0, 1e6, false, "obstacles", "Number of obstacles in a cell"),

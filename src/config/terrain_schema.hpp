@@ -1,5 +1,5 @@
-// How a deck's sub-terrains are read and written; the table of their keys is sub_terrain_schema() of
-// schema.hpp.
+// Reading and writing of a deck's sub-terrains; the table
+// of their keys is sub_terrain_schema() of schema.hpp.
 #pragma once
 
 #include <string>

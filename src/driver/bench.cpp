@@ -1,7 +1,7 @@
 // maniple bench: physics steps per second with random controls, environment steps per second, with a task at
-// random actions, and, where asked, whole iterations of learning; repeats, so that a reader sees the spread.
-// One more repeat, which does not count, shares the time out among the stages of physics, and tells what a
-// task computes itself from the physics that it asks for. Writes bench.json.
+// random actions, and, where asked, whole iterations of learning; repeats show the spread. One more repeat,
+// which does not count, divides the time into the stages of physics, and separates a task's own computations
+// from the physics that it requests. Writes bench.json.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// How learning gets faster with ranks. One job measures all: 1, 2, 4, ... of its ranks learn, each time from
-// the beginning, while the others sleep.
+// `maniple bench scaling`: the speed of learning on 1, 2, 4, ... ranks. One job measures all: that many of
+// its ranks learn, each time from the beginning, while the others sleep.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace {
 
 constexpr int kIterations = 5;  // where bench.iterations says nothing
 
-// What every learner is made from.
+// The sources of a learner: a model with environments, or data.
 struct Sources {
   Prepared prepared;                               // of environments
   std::unique_ptr<Demonstrations> demonstrations;  // or data

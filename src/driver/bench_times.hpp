@@ -1,4 +1,4 @@
-// How bench measures: repeats with their spread, on the slowest rank.
+// Timings of `maniple bench`: repeats with their spread, on the slowest rank.
 #pragma once
 
 #include <functional>

@@ -55,7 +55,7 @@ std::string verb_error(const std::string& given) {
       .what();
 }
 
-// What stands behind the verb is not what it takes.
+// The message about arguments that the verb does not take.
 std::string arguments_error(const Verb& verb, const std::string& found) {
   return InputError(
              SourceLocation{}, verb.name, found,

@@ -1,5 +1,5 @@
-// maniple doctor: is this machine, launch and file system fit for a run? Measures before a job of a thousand
-// ranks finds out. A warning costs speed, a broken line costs the run.
+// maniple doctor: is this machine, launch and file system fit for a run? It measures in seconds what would
+// stop or slow down a large job. A warning costs speed; a line marked broken would end the run.
 #include "src/driver/doctor.hpp"
 
 #include <fmt/format.h>
@@ -130,7 +130,7 @@ ExitCode doctor(const Config& config, Session& session) {
     for (const LinkTimes& link : links) {
       say(fmt::format("{:<10} {:<11.2f} {:.2f}", link.rank, link.latency * 1e6, link.bandwidth / 1e9));
       if (!link.intact)
-        broken.push_back(fmt::format("bytes between ranks 0 and {} arrive changed", link.rank));
+        broken.push_back(fmt::format("bytes between ranks 0 and {} arrive corrupted", link.rank));
     }
     if (sum_seconds < 0)
       broken.push_back("the sum over all ranks is wrong");
@@ -189,8 +189,8 @@ ExitCode doctor(const Config& config, Session& session) {
 void show_rank_report(const std::vector<std::string>& arguments, std::ostream& out) {
   const std::string text = text_of_run(arguments[0], kRankReport);
   if (text.empty())
-    throw InputError(SourceLocation{results_of(arguments[0])}, "", "no report of its ranks",
-                     "results of train or imitate, which write one");
+    throw InputError(SourceLocation{results_of(arguments[0])}, "", "no report on its ranks",
+                     "results of train or imitate, which contain one");
   out << text;
 }
 

@@ -1,4 +1,4 @@
-// What maniple doctor says about the placement of ranks.
+// Remarks of `maniple doctor` on the placement of ranks.
 #pragma once
 
 #include <string>

@@ -71,8 +71,8 @@ std::optional<EarlierRun> take_earlier_run(const Verb& verb, std::vector<std::st
   const std::string directory = fs::path(run.results).parent_path().string();
   run.deck = text_of_run(*found, "run/resolved");
   if (run.deck.empty())
-    throw InputError(SourceLocation{run.results}, "", "no deck of a run in it",
-                     "results of train, imitate or rollout, which hold theirs");
+    throw InputError(SourceLocation{run.results}, "", "no deck of a run in the file",
+                     "results of train, imitate or rollout, which contain the deck");
   decks.erase(found);
   if (const auto second = std::find_if(decks.begin(), decks.end(), names_a_run); second != decks.end())
     throw InputError(SourceLocation{}, verb.name, "found the runs " + directory + " and " + *second,

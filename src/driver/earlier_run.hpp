@@ -1,5 +1,5 @@
-// The run that a verb is given in place of a deck, by its directory: its results hold the deck with which it
-// ran.
+// An earlier run in place of a deck, named by its
+// directory: the deck is taken from its results.
 #pragma once
 
 #include <optional>

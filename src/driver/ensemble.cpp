@@ -70,7 +70,7 @@ void read_outcomes(const std::string& text, std::vector<Outcome>& outcomes) {
   }
 }
 
-// Which value of a member stands for all of them in the table.
+// The series whose last value represents a member in the table.
 const char* headline_of(const Verb& verb) {
   return verb.results == std::string(kEvaluationFile) ? "mean_return" : "episode_return_100";
 }
@@ -182,7 +182,7 @@ std::string quoted(const std::string& text) {
   return result + "\"";
 }
 
-// Of RFC 4180: a row for each member, with its keys' values and the last value of each series.
+// CSV of RFC 4180: a row for each member, with its keys' values and the last value of each series.
 std::string table_of(const std::vector<Member>& members, const std::vector<Outcome>& outcomes) {
   std::vector<std::string> series;
   for (const Outcome& outcome : outcomes)

@@ -29,7 +29,7 @@ class EpisodeRecorder {
   void write(Session& session);
 
  private:
-  // Of one environment: the episode that runs, and those that have passed.
+  // The running episode of one environment, and those that have passed.
   struct Course {
     Episode running;
     std::int64_t number = 0;
@@ -66,7 +66,7 @@ class EpisodeRecorder {
   std::array<Count, kReasons> left_out_;
 };
 
-// What one rank keeps of the episodes of this run at most, in B.
+// Largest memory for the episodes of this run on one rank, in B.
 std::size_t recorder_bytes(const Config& config, int observations, int actions, std::int64_t envs);
 
 }  // namespace maniple

@@ -30,7 +30,7 @@ std::string metrics_text(const std::vector<std::string>& names, const Evaluation
   return text;
 }
 
-// What episodes on a terrain came to, level by level: a line for each, and series in the results.
+// Results of episodes on a terrain, level by level: a line for each, and series in the results.
 void tell_levels(const Simulation& simulation, const EvaluationResult& result, ResultsWriter& results) {
   const std::vector<std::string>& names = simulation.metrics();
   const std::string of_level = std::string("metric_") + kTerrainLevel;

@@ -51,8 +51,8 @@ void check_pictures(const Config& config, const DemonstrationContents& contents)
   const bool evaluates = config.evaluation.every > 0;
   throw InputError(evaluates ? config.where_of("evaluation.every") : config.task.where,
                    evaluates ? "evaluation.every" : "task",
-                   fmt::format("found pictures ({}) among data.observations", contents.cameras.front().name),
-                   "allowed: a deck without a task, whose environments give no pictures");
+                   fmt::format("found images ({}) among data.observations", contents.cameras.front().name),
+                   "allowed: a deck without a task, because environments render no images");
 }
 
 std::string contents_text(const DemonstrationContents& contents) {
@@ -72,7 +72,7 @@ std::string left_out_text(const DemonstrationContents& contents) {
   std::vector<std::string> taken;
   for (const auto& key : contents.observations) taken.push_back(key.name);
   const auto begin = contents.left_out.begin(), end = contents.left_out.end();
-  return fmt::format("data.observations names none; taken: {}; left out: {}{}", fmt::join(taken, ", "),
+  return fmt::format("data.observations is empty; used: {}; left out: {}{}", fmt::join(taken, ", "),
                      fmt::join(begin, begin + std::min(most, end - begin), ", "),
                      end - begin > most ? fmt::format(" and {} more", end - begin - most) : "");
 }
@@ -89,12 +89,13 @@ Config with_observations(Config config, const DemonstrationContents& contents) {
 void check_task(const Config& config, const DemonstrationContents& contents, int observations, int actions) {
   const int inputs = contents.observation_width * config.data.frame_stack;
   if (config.data.frame_stack > 1 && observations != inputs)
-    throw InputError(config.where_of("data.frame_stack"), "data.frame_stack",
-                     fmt::format("found {} with a task of {}", config.data.frame_stack,
-                                 counted(observations, "observation")),
-                     fmt::format("the demonstrations have {}; allowed: 1 with a task whose observations keep "
-                                 "their last values (history: {} at each), recorded so",
-                                 contents.observation_width, config.data.frame_stack));
+    throw InputError(
+        config.where_of("data.frame_stack"), "data.frame_stack",
+        fmt::format("found {} with a task of {}", config.data.frame_stack,
+                    counted(observations, "observation")),
+        fmt::format("the demonstrations have {}; allowed: 1, with a task whose observations keep "
+                    "their last values (history: {} at each) and data recorded from it",
+                    contents.observation_width, config.data.frame_stack));
   if (observations != inputs || actions != contents.action_width)
     throw InputError(config.task.where, "task",
                      counted(observations, "observation") + " and " + counted(actions, "action"),

@@ -61,7 +61,7 @@ std::string task_of_deck(const std::string& path, const std::vector<std::string>
   const Config config = load_config({path}, overrides, true, check_model_and_task);
   if (!config.task.present)
     throw InputError(config.where_deck, "task", "found none",
-                     "a deck with a task; maniple validate says what a deck's model holds");
+                     "a deck with a task; maniple validate summarizes the model of a deck");
   return task_table(config.task, prepare(config).task);
 }
 
@@ -88,7 +88,7 @@ void inspect(const std::vector<std::string>& given, std::ostream& out) {
     return;
   }
   if (arguments.size() > 1)
-    throw InputError(SourceLocation{path}, "", "found '" + arguments[1] + "' behind a file that is no deck",
+    throw InputError(SourceLocation{path}, "", "found '" + arguments[1] + "' after a file that is not a deck",
                      "allowed: one file; key.path=value with a deck");
   try {
     check_seal(path);

@@ -68,8 +68,8 @@ void test_new_device(const std::string& device, bool always, const TestedDevices
   const std::vector<std::string> all = gather_lines(differences, session);
   if (!all.empty())
     throw Error(
-        fmt::format("run.self_test: kernels give other bits on {} than on the host; {}{}; "
-                    "run.self_test=never goes on without the test",
+        fmt::format("run.self_test: kernels on {} and on the host give different bits; {}{}; "
+                    "run.self_test=never skips the test",
                     session.execution_space(), all.front(),
                     all.size() > 1 ? fmt::format(" (and {} more)", all.size() - 1) : ""));
   if (!is_new) return;

@@ -1,6 +1,6 @@
-// How well a training used its ranks: where each of them ran, its share of the batch, where its time went,
-// and whether all stayed in step. Printed at the end of a run, kept in its results, shown again by `maniple
-// doctor`.
+// The report on the ranks of a training: host, share of the batch and
+// times of each, and whether all stayed in step. Printed at the end
+// of a run, kept in its results, shown again by `maniple doctor`.
 #pragma once
 
 #include <cstdint>

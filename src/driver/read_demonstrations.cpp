@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a rank needs, and for the data this many times over.
+// The memory that a rank needs, with the data counted this many times.
 RankMemory memory_of(const Config& config, const DemonstrationContents& contents, const Session& session,
                      const RankMemory& beside, std::size_t copies) {
   const RankTiles tiles(config, session.size());

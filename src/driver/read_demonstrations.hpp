@@ -1,4 +1,4 @@
-// The demonstrations of a run, for every verb that learns from them or looks at them: where they lie, whether
+// The demonstrations of a run, for every verb that learns from them or inspects them: their location, whether
 // they and the learner fit into memory, and the numbers themselves.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace maniple {
 
-// What is known of demonstrations before their numbers are read.
+// Facts about demonstrations before their numbers are read.
 struct DemonstrationPlan {
   DemonstrationContents contents;
   std::string directory;  // of a file without a name that will hold them; "": memory will

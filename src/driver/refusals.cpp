@@ -32,7 +32,7 @@ void refuse_trajectories(const Config& config, const char* verb) {
   if (config.output.trajectory_every > 0)
     throw InputError(
         config.where_of("output.trajectory.every"), "output.trajectory.every",
-        std::string("trajectories asked of ") + verb,
+        std::string("trajectories requested from ") + verb,
         "rollout records trajectories (control.source=policy control.checkpoint=<run directory>)");
 }
 

@@ -1,4 +1,4 @@
-// What several verbs refuse in the same words, before they set up anything.
+// Refusals that several verbs share, in the same words, before they set up anything.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@ namespace maniple {
 
 // Each throws an InputError at the key that it names.
 
-// A deck without model.file, for verbs that read decks without one, too.
+// Refuses a deck without model.file, for verbs that also read decks without one.
 void require_model(const Config& config);
-// A deck without data.file.
+// Refuses a deck without data.file.
 void require_demonstrations(const Config& config);
-// A batch.num_envs below the number of ranks.
+// Refuses a batch.num_envs below the number of ranks.
 void require_environments_for_ranks(const Config& config, const Session& session);
-// output.trajectory.every with a verb that records no trajectories.
+// Refuses output.trajectory.every with a verb that records no trajectories.
 void refuse_trajectories(const Config& config, const char* verb);
 
 // A warning where a policy from demonstrations sees its own actions and nothing bounds them, so that a small

@@ -86,7 +86,7 @@ ExitCode rollout(const Config& config, Session& session) {
   if (!given.checkpoint.empty() &&
       given.source != ControlInput::policy)  // (evaluate reads it without asking)
     throw InputError(config.where_of("control.checkpoint"), "control.checkpoint",
-                     "found a policy that does not act with control.source: " + text_of(given.source),
+                     "found a policy that is not used with control.source: " + text_of(given.source),
                      "allowed: with control.source: policy; control.checkpoint=~ leaves it out");
   const std::unique_ptr<Simulation> simulation =
       set_up_simulation(config, session, "rollout",
@@ -100,7 +100,7 @@ ExitCode rollout(const Config& config, Session& session) {
   report_idle_draws(*simulation, session);
   if (config.initial_state.source == StartState::of_model && !config.task.resets.empty())
     info(
-        "the first episodes begin in the default pose: initial_state.source=task begins them by the "
+        "the first episodes begin in the default pose; initial_state.source=task begins them with the "
         "task's resets");
   if (episodes) episodes->watch();
 

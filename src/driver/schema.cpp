@@ -1,4 +1,4 @@
-// maniple schema: deck keys, presets of learning, and what tasks are written with.
+// maniple schema: deck keys, presets of learning, and the terms, functions and quantities of tasks.
 #include "src/config/schema.hpp"
 
 #include <ostream>
@@ -39,7 +39,7 @@ void schema(const std::vector<std::string>& arguments, std::ostream& out) {
   } else if (what == "quantities") {
     out << quantities_text();
   } else if (arguments.size() > 1) {
-    throw InputError(SourceLocation{}, "schema", "found '" + arguments[1] + "' behind '" + what + "'",
+    throw InputError(SourceLocation{}, "schema", "found '" + arguments[1] + "' after '" + what + "'",
                      "allowed: '" + what + "' alone; decks and key.path=value with quantities");
   } else if (what == "terms") {
     out << terms_text();

@@ -1,5 +1,5 @@
-// What `maniple doctor` finds out about the kernels of this build: whether launches on the device give the
-// bits that the same sources give on the host, one environment after the other. On a CPU the launches have
+// Self-tests of the kernels of this build, for `maniple doctor`: whether launches on the device give the bits
+// that the same sources give on the host, one environment after the other. On a CPU the launches have
 // registers of environments.
 #pragma once
 
@@ -41,7 +41,7 @@ std::string sum_difference(const std::vector<double>& launched, const std::vecto
 
 // Parameters of the network of the next two, and how many there are.
 std::vector<float> self_test_parameters();
-// What the network does and foresees for random observations, with draws, and without.
+// Actions and values of the network for random observations, with draws, and without.
 std::string act_difference(const std::vector<float>& launched, const std::vector<float>& host);
 // Gradient and metrics of a minibatch of proximal policy optimisation.
 std::string minibatch_difference(const std::vector<float>& launched, const std::vector<float>& host);

@@ -16,7 +16,7 @@ constexpr std::int64_t kPolicyTiles = 3;
 constexpr int kPolicySteps = 2;
 constexpr std::int64_t kPolicyEnvs = kPolicyTiles * kTileWidth - 5;  // the last tile is padded
 
-// What both sides compute with.
+// The inputs of both sides.
 struct SmallPolicy {
   Network network = make_network(PolicyConfig(), {.observations = 7, .critic_observations = 0, .actions = 3},
                                  std::int64_t{1} << 30);

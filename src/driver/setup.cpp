@@ -177,8 +177,7 @@ void add_network(RankMemory& memory, const Config& config, const LearnerMemory& 
               .bytes = learner.network_bytes,
               .copies = kCopies * learner.snapshot_bytes});
   if (learner.encoder_bytes > 0)
-    memory.add(
-        {.key = "image.base_width", .what = "the encoders of pictures", .bytes = learner.encoder_bytes});
+    memory.add({.key = "image.base_width", .what = "the image encoders", .bytes = learner.encoder_bytes});
 }
 
 namespace {
@@ -200,7 +199,7 @@ RankMemory rank_memory(const Config& config, const Prepared& prepared, const Ses
   if (holds == Holds::trials) {
     memory.bytes_per_env = estimate_memory(config, prepared, kTileWidth).bytes_per_env;
     memory.add({.key = "model.file",
-                .what = "an environment that stands for the task",
+                .what = "a sample environment of the task",
                 .bytes = estimate_memory(config, prepared, kTileWidth).rank_bytes});
     add_trials(memory, config, prepared, session);
     return memory;
@@ -463,8 +462,8 @@ EvaluationMeans PolicyTrial::evaluate(ActingPolicy& policy) const {
 void check_training(const Config& config) {
   if (!config.control.checkpoint.empty())
     throw InputError(config.where_of("control.checkpoint"), "control.checkpoint",
-                     "found a policy that a training does not begin with",
-                     "allowed: with rollout and evaluate; learning.warm_start begins with one");
+                     "found a checkpoint, which trainings do not read here",
+                     "allowed: with rollout and evaluate; learning.warm_start starts a training from one");
   if (config.evaluation.every > 0 && config.task.episode_length == 0 && config.task.episode_steps == 0)
     throw InputError(config.where_of("evaluation.every"), "evaluation.every",
                      "evaluations of a task without an end",
@@ -472,12 +471,12 @@ void check_training(const Config& config) {
   if (config.evaluation.every > 0 && config.task.rewards.empty())
     throw InputError(config.where_of("evaluation.every"), "evaluation.every",
                      "evaluations of a task without rewards",
-                     "a task with rewards, which say what policy is the best, or 0");
+                     "a task with rewards, by which the best policy is chosen, or 0");
 }
 
 namespace {
 
-// What a task's counter has counted, with the first environments that count.
+// The sum of a task's counter, with the first environments that contribute.
 Incidents count_incidents(const Simulation& simulation, Session& session, const std::string& counter) {
   Incidents mine;
   const std::vector<std::int64_t> counts = simulation.task_counts(counter);
@@ -529,8 +528,8 @@ void report_idle_draws(const Simulation& simulation, const Session& session) {
   if (session.rank() != 0 || !simulation.has_task()) return;
   for (const auto& [key, field] : simulation.idle_draws())
     warn(fmt::format(
-        "{}: randomizing {} has no effect: in none of the environments checked does the "
-        "simulation depend on it{}",
+        "{}: randomizing {} has no effect: in the environments checked the simulation "
+        "does not depend on it{}",
         key, field,
         field == "geom_friction" ? ": the friction of each contact is that of its other geom, the larger one"
                                  : ""));
@@ -556,9 +555,9 @@ void report_incidents(const Simulation& simulation, Session& session) {
   if (!simulation.has_task()) return;
   report_bad_values(simulation, session);
   if (const Incidents refused = count_incidents(simulation, session, "refused_resets"); refused.count > 0)
-    warn(
-        fmt::format("{} episodes began with a state that task.reset_until refuses, as {} draws before it: {}",
-                    refused.count, kMostDraws, fmt::join(refused.places, ", ")));
+    warn(fmt::format(
+        "{} episodes began with a state that task.reset_until refuses, after {} refused draws: {}",
+        refused.count, kMostDraws, fmt::join(refused.places, ", ")));
   if (const Incidents clipped = count_incidents(simulation, session, "clipped_actions"); clipped.count > 0)
     info(fmt::format("{} components of actions clipped (task.actions[].clip): {}", clipped.count,
                      fmt::join(clipped.places, ", ")));

@@ -1,4 +1,4 @@
-// What every verb does before its own work: model, memory estimate, simulation, header, identity.
+// The common start of every verb: model, memory estimate, simulation, header, identity.
 #pragma once
 
 #include <memory>
@@ -38,7 +38,7 @@ class PolicyTrial {
 // end.
 void check_training(const Config& config);
 
-// What is said where there are more ranks than blocks of a batch of these; empty where each rank has some.
+// The warning about more ranks than blocks of a batch of these; empty if each rank has some.
 std::string idle_ranks_text(const Partition& batch, int ranks, const std::string& of_what);
 
 // Prints the header and the memory estimate, refuses what cannot fit, then builds the simulation; of
@@ -83,7 +83,7 @@ std::string policy_lines(Config config, const PolicySizes& sizes, const std::vec
 std::vector<std::string> settings_lines(Config config);
 // Of these, those of the first policy that nobody gave.
 std::set<std::string> unset_beginnings(const Config& config);
-// What checkpoints of this run must agree with.
+// The identity that checkpoints of this run must match.
 CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& simulation);
 // Of the simulation's task, as learners see it.
 EnvironmentSizes environment_sizes(const Simulation& simulation);

@@ -21,7 +21,7 @@ void note_signal(int number) {
     continued = 1;
     return;
   }
-  // whoever interrupts twice means it
+  // a second interrupt ends the process at once
   if (number == SIGINT && received_signal == SIGINT) {
     signal(SIGINT, SIG_DFL);
     raise(SIGINT);
@@ -42,7 +42,7 @@ std::array<NotedSignal, 5> noted_signals{{{SIGTERM, "SIGTERM", {}},
 int watchers = 0;
 bool whole_job_stops = false;
 
-// What a rank saw, in order of weight.
+// The request that a rank saw, in order of priority.
 enum Cause : std::int64_t { nothing = 0, wall_time = 1, stop_file = 2, first_signal = 16 };
 enum Wish : std::int64_t { no_checkpoint = 0, checkpoint_file = 1, checkpoint_signal = 2 };
 

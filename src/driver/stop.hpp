@@ -1,4 +1,4 @@
-// When a run must stop or write a checkpoint before its end: signals, trigger files, wall time. All
+// Requests to stop a run or to write a checkpoint before its end: signals, trigger files, wall time. All
 // ranks learn the same answer from one small reduction, so that no rank stops alone.
 #pragma once
 

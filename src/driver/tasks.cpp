@@ -13,7 +13,7 @@ void tasks(const std::vector<std::string>& arguments, std::ostream& out) {
   std::vector<std::string> names;
   for (const auto& [folder, title] :
        {std::pair{"train", "trainings of tasks: maniple train NAME, evaluate, rollout, bench"},
-        {"tasks", "tasks that no training comes with: the same, with settings of your own"},
+        {"tasks", "tasks without a training deck: the same verbs, with settings of your own"},
         {"imitate", "learning from demonstrations: maniple imitate NAME data.file=..."}}) {
     std::string lines;
     for (const NamedDeck& deck : named_decks(folder)) {
@@ -29,7 +29,7 @@ void tasks(const std::vector<std::string>& arguments, std::ostream& out) {
         "no decks come with this program: the folder inputs is not next to it, above it or in share/maniple");
   if (std::none_of(names.begin(), names.end(),
                    [&](const std::string& name) { return name.find(part) != std::string::npos; }))
-    throw InputError(SourceLocation{}, "tasks", "found no deck whose name has '" + part + "' in it",
+    throw InputError(SourceLocation{}, "tasks", "found no deck whose name contains '" + part + "'",
                      "allowed: a part of a name; without one, all are listed");
 }
 

@@ -29,13 +29,13 @@ class DeviationWatch {
       said_ = true;
       warn(
           fmt::format("iteration {}: the standard deviation of the actions has grown to {:.3g}, from {:.3g} "
-                      "(policy.init_std): they are almost only noise; {} keeps it small",
+                      "(policy.init_std): the actions are almost only noise; {} keeps it small",
                       iteration, value.value, policy_.init_std, advice()));
     }
   }
 
  private:
-  // What is not set yet.
+  // Keys that could help and are not set yet.
   std::string advice() const {
     std::vector<std::string> keys{policy_.max_std > 0
                                       ? fmt::format("a smaller policy.max_std (it is {:g})", policy_.max_std)
@@ -62,7 +62,7 @@ ExitCode train(const Config& given, Session& session) {
                      "train needs a deck with a task (inputs/tasks)");
   if (config.task.rewards.empty())
     throw InputError(config.where_of("task.rewards"), "task.rewards", "found no rewards",
-                     "allowed: at least one, since train learns what gives more of them");
+                     "allowed: at least one, since train maximizes them");
   if (config.learning.imitates())
     throw InputError(
         config.where_of("learning.algorithm"), "learning.algorithm",

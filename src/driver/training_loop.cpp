@@ -112,7 +112,7 @@ class MetricRows {
   std::size_t first_evaluated_ = 0, num_evaluated_ = 0;  // return, success rate
 };
 
-// One line of log.jsonl, for whoever watches a run from outside.
+// One line of log.jsonl, for programs that watch a run.
 void record_iteration(const IterationReport& report, std::int64_t iteration,
                       const std::optional<EvaluationMeans>& evaluated, double wall_seconds) {
   std::vector<LogField> fields{{"iteration", iteration}, {"wall_seconds", wall_seconds}};
@@ -171,8 +171,8 @@ void warm_start(Learner& learner, const TrainingRun& run) {
   learner.warm_started(start);
   if (start.cloned) {
     info(fmt::format(
-        "warm start from {}, update {} of imitate: the actor begins with its weights, which take in its "
-        "normalisation; critic, standard deviation (policy.init_std) and optimizer begin anew",
+        "warm start from {}, update {} of imitate: the actor begins with its weights, which include its "
+        "normalisation; critic, standard deviation (policy.init_std) and optimizer start fresh",
         run.config.learning.warm_start, start.step));
     return;
   }
@@ -187,7 +187,7 @@ void warm_start(Learner& learner, const TrainingRun& run) {
       start.same_task             ? ""
       : start.differences.empty() ? " (of another task or model)"
                                   : fmt::format(" (of another task: {})", fmt::join(start.differences, ", ")),
-      missing.empty() ? "" : fmt::format(" (but not there: {})", missing)));
+      missing.empty() ? "" : fmt::format(" (but missing there: {})", missing)));
 }
 
 // Continues from the newest good checkpoint and returns its iteration; or starts.
@@ -442,7 +442,7 @@ class TrainingLoop {
     saved_ = iteration_;
   }
 
-  // Of the learner and of what the loop does beside it.
+  // Memory of the learner and of the loop itself.
   std::vector<std::pair<std::string, double>> stage_seconds() const {
     std::vector<std::pair<std::string, double>> stages = learner_.stage_seconds();
     if (run_.evaluate_every > 0) stages.emplace_back("evaluation", evaluation_seconds_);
@@ -469,7 +469,7 @@ class TrainingLoop {
     return human_rate(amount / seconds) + work_.unit + "/s";
   }
 
-  // What a user wants to know at the end.
+  // The summary at the end of a run.
   void conclude(double loop_seconds) const {
     if (iteration_ > first_iteration_) {
       info(time_of_stages(stage_seconds(), seconds_since(loop_started_)));

@@ -1,4 +1,4 @@
-// maniple validate: everything a run checks before it allocates, and what it would hold.
+// maniple validate: all checks of a run before it allocates, and the memory that it would need.
 #include <fmt/format.h>
 
 #include <algorithm>

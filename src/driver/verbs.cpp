@@ -87,7 +87,7 @@ const std::vector<Verb>& verbs() {
        .needs_model = false,
        .results = kBenchFile},
       {.name = "validate",
-       .help = "parse and check deck, model and task; say what they hold; allocate nothing",
+       .help = "parse and check deck, model and task; summarize them; allocate nothing",
        .example = "validate model.file=robot.xml",
        .run = validate,
        .not_of_run = kOfItsOwn,
@@ -107,7 +107,7 @@ const std::vector<Verb>& verbs() {
        .of_run = {"output.directory=RUN"},
        .needs_model = false},
       {.name = "inspect",
-       .help = "print what a results, checkpoint or dataset file holds, or the task of a deck",
+       .help = "print the contents of a results, checkpoint or dataset file, or the task of a deck",
        .example = "inspect runs/cheetah",
        .print = inspect,
        .argument = "FILE [key.path=value ...]",
@@ -121,10 +121,11 @@ const std::vector<Verb>& verbs() {
        .example = "tasks humanoid",
        .print = tasks,
        .argument = "part of a name",
-       .argument_help = "only decks whose names have it in them",
+       .argument_help = "only decks whose names contain it",
        .most_arguments = 1},
       {.name = "schema",
-       .help = "print every deck key: type, default, unit, meaning; or what tasks are written with",
+       .help =
+           "print every deck key: type, default, unit, meaning; or terms, functions and quantities of tasks",
        .example = "schema learning.gamma",
        .print = schema,
        .argument = "key or section | presets | terms | functions | metrics | quantities [deck.yaml | "
@@ -150,7 +151,7 @@ RunDirectory::Claim claim_of(const Verb& verb, const Config& config) {
 ExitCode run_configured(const Verb& verb, const Config& config, Session& session, const std::string& name) {
   if (config.output.dataset != DatasetLayout::none && verb.results && !verb.writes_datasets)
     throw InputError(config.where_of("output.dataset"), "output.dataset",
-                     fmt::format("a data set asked of {}", verb.name),
+                     fmt::format("a data set requested from {}", verb.name),
                      "rollout and evaluate write data sets of episodes");
   if (config.run.wall_time > 0 && !verb.ends_in_order)
     warn(
@@ -211,7 +212,8 @@ ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
       if (std::filesystem::exists(status_file, ignored) &&
           !std::filesystem::is_regular_file(status_file, ignored))
         throw InputError(members.front().config.where_of("run.status_file"), "run.status_file",
-                         "found '" + status_file + "', which is no file", "allowed: a file, there or not");
+                         "found '" + status_file + "', which is not a file",
+                         "allowed: the path of a file, which need not exist");
     });
   const ExitCode code = is_ensemble ? run_ensemble(verb, std::move(members), session)
                                     : run_configured(verb, members.front().config, session);

@@ -1,5 +1,5 @@
-// The verbs of the program, in one table: what the command line, main and the run directory have to know
-// about a verb stands in its row.
+// The verbs of the program, in one table: a row holds all that
+// the command line, main and the run directory need about a verb.
 //
 // To add a verb, write src/driver/<verb>.cpp with one function, declare it below, and give it a row in
 // verbs.cpp. A function of a deck reads its configuration, builds what it needs (setup.hpp) and returns an
@@ -58,7 +58,7 @@ struct Verb {
 
 const std::vector<Verb>& verbs();
 
-// What a verb with results wants of output.directory.
+// The demands of a verb with results on output.directory.
 RunDirectory::Claim claim_of(const Verb& verb, const Config& config);
 // Runs a verb of a deck, in its directory where it has one. `name`: of a member of an ensemble.
 ExitCode run_configured(const Verb& verb, const Config& config, Session& session,

@@ -1,5 +1,5 @@
-// What a component saves. A component lists its arrays once, in `describe(Archive&)`; saving, loading
-// and digests all walk that list, so that nothing can be written and forgotten on the way back.
+// The list of arrays that a component saves. A component lists them once, in `describe(Archive&)`; saving,
+// loading and digests all walk that list, so that no array is written and forgotten in loading.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Writing and reading checkpoints. Rank 0 makes the file and writes what is equal on all ranks; then
-// every rank writes its rows into the space that is left for them, summing the checksum as it goes; then
-// the file is sealed with it. It is read back while the run goes on.
+// Writing and reading checkpoints. Rank 0 creates the file and writes the entries that are equal on all
+// ranks; then every rank writes its rows into the space reserved for them, computing the checksum as it goes;
+// then the checksum seals the file. A thread reads the file back and verifies it while the run goes on.
 #include "src/io/checkpoint.hpp"
 
 #include <fmt/format.h>
@@ -49,7 +49,7 @@ struct StoredDataset {
   hdf5::Shape shape;
 };
 
-// What a file says about itself: everything but the numbers.
+// The description in a file: everything but the numbers.
 struct Contents {
   std::int64_t format = kFormat, step = 0;
   CheckpointIdentity identity;
@@ -177,7 +177,7 @@ std::int64_t block_of(const ArchiveEntry& entry) {
          std::max<std::int64_t>(1, (1 << 20) / static_cast<std::int64_t>(row_bytes(entry) * kTileWidth));
 }
 
-// What rank 0 has made and the others need to know.
+// Facts about the file that rank 0 created, for the other ranks.
 struct Layout {
   std::int64_t bytes = 0;               // of the whole file
   std::vector<std::int64_t> addresses;  // by entry: where its rows begin; unused for replicated ones
@@ -247,7 +247,7 @@ Layout create(const std::string& path, std::int64_t step, const CheckpointIdenti
     if (last < layout.bytes)
       file.read(rest, static_cast<std::size_t>(std::min(rows.back().second, layout.bytes) - last), last);
     if (first % 8 != 0 || std::any_of(rest, rest + 8, [](char c) { return c != 0; }))
-      throw Error(path + ": " + entry.name + " does not have its words of the file for itself");
+      throw Error(path + ": " + entry.name + " does not occupy whole 8-byte words of the file");
   }
   std::sort(rows.begin(), rows.end());
   rows.emplace_back(layout.bytes, layout.bytes);
@@ -284,7 +284,8 @@ Contents read_contents(const std::string& path) {
   const hdf5::Group root(hdf5::check_id(H5Gopen2(file, "/", H5P_DEFAULT), path));
   if (!hdf5::has_attribute(root, "step"))
     throw Error(path +
-                ": not a checkpoint but another file of this program; <run>/checkpoints/ has those of a run");
+                ": not a checkpoint but another file of this program; the checkpoints of a run are in "
+                "<run>/checkpoints/");
   Contents contents;
   contents.format = hdf5::read_integer_attribute(root, "format");
   contents.step = hdf5::read_integer_attribute(root, "step");
@@ -384,7 +385,7 @@ Archive entries_to_read(const Contents& contents, const Archive& archive, Checkp
   return wanted;
 }
 
-// What came out of a file: its step, and which entries of the archive it has.
+// The result of loading a file: its step, and the entries of the archive that it has.
 struct Loaded {
   std::int64_t step = 0;
   Archive entries;
@@ -557,7 +558,7 @@ std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
   if (!loaded) return std::nullopt;
   if (const std::vector<Difference> found = differences_of_settings(loaded->identity, identity);
       !found.empty())
-    info(directory + " goes on with other settings: " + text_of(found));
+    info(directory + " resumes with changed settings: " + text_of(found));
   return loaded->step;
 }
 
@@ -567,7 +568,7 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& directory) {
 
 namespace {
 
-// Of a file, or of the newest good one of a run's directory.
+// Reads a file, or the newest good one of a run's directory.
 Loaded load_replicated(const std::string& file_or_directory, const CheckpointIdentity& identity,
                        const Archive& archive, Collectives& collectives, CheckpointPurpose purpose) {
   for (const ArchiveEntry& entry : archive.entries())

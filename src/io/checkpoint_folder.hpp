@@ -1,4 +1,4 @@
-// The folder <run>/checkpoints: which checkpoints are there, which belong to the run's history, and which go.
+// The folder <run>/checkpoints: its checkpoints, those of the run's history, and those to delete.
 #pragma once
 
 #include <cstdint>

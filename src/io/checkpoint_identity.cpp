@@ -1,5 +1,5 @@
-// How two runs differ, by the keys of their decks, and what that means for one that reads the other's
-// checkpoint.
+// Differences of two runs, by the keys of their decks, and
+// whether one may read the other's checkpoint.
 #include "src/io/checkpoint_identity.hpp"
 
 #include <fmt/format.h>
@@ -82,7 +82,7 @@ void check_policy_task(const std::string& path, const CheckpointIdentity& stored
                        const CheckpointIdentity& run) {
   if (const std::vector<Difference> found = differences_for_policy(stored, run, false); !found.empty())
     throw InputError(SourceLocation{path}, "", found.front().text(),
-                     "allowed: what the policy learned with; noise, bias and delay may be others");
+                     "allowed: the value of the training; only noise, bias and delay may differ");
 }
 
 // "key=value" by lines.
@@ -110,14 +110,15 @@ void check_policy(const std::string& path, const CheckpointIdentity& stored, con
   if (!of_file.empty() && diffuses(of_file) != diffuses(mine))
     throw InputError(SourceLocation{path}, "learning.algorithm",
                      diffuses(of_file) ? "the checkpoint has a diffusion policy" : "the checkpoint has none",
-                     diffuses(of_file) ? "this run has none: learning.preset=diffusion_policy and the keys "
-                                         "diffusion.* of the training make it one"
-                                       : "this run has diffusion");
+                     diffuses(of_file)
+                         ? "this run has none; set learning.preset=diffusion_policy and the keys "
+                           "diffusion.* of the training"
+                         : "this run has diffusion");
   for (const auto& [key, found] : of_file) {
     if (key == kCamerasLine && purpose == CheckpointPurpose::policy)
-      throw InputError(SourceLocation{path}, "policy", "it sees pictures: " + found,
-                       "allowed: a policy of vectors alone, since environments give no pictures "
-                       "(tools/export_onnx.py takes this one to where there are cameras)");
+      throw InputError(SourceLocation{path}, "policy", "the policy needs images: " + found,
+                       "allowed: a policy that needs no images, because environments render none "
+                       "(tools/export_onnx.py exports this one for use with cameras)");
     const auto wanted = mine.find(key);
     if (wanted == mine.end() || wanted->second == found) continue;
     const bool limits = key.starts_with("policy.clip_") || key == "policy.min_std" || key == "policy.max_std";
@@ -152,7 +153,7 @@ void check_clone(const std::string& path, const CheckpointIdentity& stored, cons
       });
   const char* const found =
       of_file.empty() || theirs.contains("diffusion.down_dims") ? "a diffusion policy of imitate"
-      : theirs.contains(kCamerasLine)                           ? "a policy that sees pictures"
+      : theirs.contains(kCamerasLine)                           ? "a policy that needs images"
       : theirs["policy.modes"] != "0"                           ? "a mixture (learning.loss gmm)"
       : !has_value(theirs["policy.recurrent"], "none")          ? "a recurrent policy of imitate"
       : theirs["policy.state_dependent_std"] == "true" ? "a policy of imitate with policy.state_dependent_std"
@@ -295,9 +296,9 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
     if (difference.stored.empty()) continue;  // a checkpoint of an earlier version
     if (kLastingSettings.contains(difference.key) ||
         (rate_lasts && difference.key == "learning.learning_rate"))
-      throw InputError(
-          SourceLocation{path}, "", difference.text(),
-          "allowed: what the run began with, or learning.warm_start for a new run with this policy");
+      throw InputError(SourceLocation{path}, "", difference.text(),
+                       "allowed: the value that the run began with, or learning.warm_start for a new run "
+                       "with this policy");
   }
   compare("simulation.precision", stored.precision, run.precision);
   compare("batch.num_envs", std::to_string(stored.num_envs), std::to_string(run.num_envs));

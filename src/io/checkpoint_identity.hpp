@@ -1,4 +1,4 @@
-// What a checkpoint is of: model, task, policy and settings, and what of them must agree before it is read.
+// The identity of a checkpoint: model, task, policy and settings, and which of them a reader must share.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct CheckpointIdentity {
   std::vector<std::string> task_lines;  // what its deck says, "key: value", for messages about differences
   std::string precision;
   // What a policy reads, is and gives: a line "key=value" for each number and key that its parameters do not
-  // say. Of a policy that sees pictures the line of kCamerasLine is the first.
+  // say. Of a policy that needs images the line of kCamerasLine is the first.
   std::string policy;
   // How it learns, "key: value" of each key: a run that goes on may have others, some of them.
   std::vector<std::string> settings;
@@ -30,7 +30,7 @@ struct CheckpointIdentity {
   std::uint32_t seed = 0;
 };
 
-// What a checkpoint is read for, so what must agree.
+// The purpose of reading a checkpoint, which decides what must agree.
 enum class CheckpointPurpose {
   resume,      // everything
   policy,      // model and task

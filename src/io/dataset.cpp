@@ -1,5 +1,5 @@
-// Reading users' datasets. Each rank opens the file by itself, in a child process that the library may
-// crash: reading needs no agreement, and a file of one row is read the same way as one of a million.
+// Reading users' datasets. Each rank opens the file by itself, in a child process, because HDF5 may crash on
+// a bad file: reading needs no agreement, and a file of one row is read the same way as one of a million.
 #include "src/io/dataset.hpp"
 
 #include <fmt/format.h>
@@ -166,8 +166,8 @@ std::vector<double> InputDataset::read(const std::vector<std::int64_t>& first,
                                                   : fmt::format("{}", value);
     throw InputError(
         impl_->where, place, found + " at [" + position + "]",
-        fmt::format("finite numbers within +-{:g}: MuJoCo resets a state beyond, and switches all "
-                    "controls off where one is",
+        fmt::format("finite numbers within +-{:g}: MuJoCo resets states beyond these bounds, and sets all "
+                    "controls to 0 where one is beyond",
                     kLargestInput));
   }
   return values;

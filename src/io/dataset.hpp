@@ -18,7 +18,7 @@ namespace maniple {
 void check_input(const std::string& file, const SourceLocation& where, const std::string& key,
                  Collectives& collectives);
 
-// What one dimension of a dataset may be.
+// The allowed sizes of one dimension of a dataset.
 struct AllowedExtent {
   std::string name;                  // for messages: "env", "step", "nq"
   std::vector<std::int64_t> values;  // any of these ...

@@ -1,4 +1,4 @@
-// How demonstrations lie in HDF5, in one table for who reads and who writes them: robomimic's layout
+// Layouts of demonstrations in HDF5, in one table for reader and writer: robomimic's layout
 // (docs/datasets/overview.md of robomimic 0.3), Minari's (Minari 0.5, dataset/_storages/hdf5_storage.py), and
 // DROID's, a file for each demonstration (trajectory.h5 of droid 1.0; droid_policy_learning, README.md).
 #pragma once

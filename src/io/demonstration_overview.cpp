@@ -59,7 +59,7 @@ struct KeyFacts {
   bool pictures() const { return type == "uint8" && frame.size() == 3; }
   std::string shape() const {
     if (pictures())
-      return fmt::format("pictures of {} x {}, {}", frame[0], frame[1], counted(frame[2], "channel"));
+      return fmt::format("images of {} x {}, {}", frame[0], frame[1], counted(frame[2], "channel"));
     return frame.empty() ? "number" : fmt::format("[{}]", fmt::join(frame, ", "));
   }
 };

@@ -1,5 +1,5 @@
-// What a file of demonstrations holds, for people: the short answer of `maniple inspect`, where summary.hpp
-// has the long one.
+// An overview of a file of demonstrations, for people: the short answer of `maniple inspect`, where
+// summary.hpp has the long one.
 #pragma once
 
 #include <optional>

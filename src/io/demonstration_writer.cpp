@@ -104,7 +104,7 @@ std::vector<Column> columns_of(const EpisodesFormat& format, std::int64_t steps)
   return columns;
 }
 
-// What all ranks know of every episode.
+// Facts about every episode that all ranks know.
 struct Plan {
   std::vector<std::int64_t> steps, success;  // by episode
   std::int64_t first = 0;                    // episode of this rank

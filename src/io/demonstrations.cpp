@@ -23,7 +23,7 @@ namespace {
 
 constexpr DemonstrationLayout kLayouts[] = {kRobomimicLayout, kMinariLayout, kDroidLayout};
 
-// What messages begin with.
+// The key with which messages begin.
 constexpr const char* kKey = "data.file";
 
 // The number at the end of a demonstration's name; -1: it has another form.
@@ -52,7 +52,7 @@ std::string list_of(const std::vector<std::string>& names) {
 
 // What a frame of a dataset is: a number, a vector, or a picture [height, width, channels].
 std::string frame_text(const std::vector<int>& frame) {
-  return frame.size() == 3 ? fmt::format("pictures of {}", fmt::join(frame, " x "))
+  return frame.size() == 3 ? fmt::format("images of {}", fmt::join(frame, " x "))
                            : counted(frame.front(), "number") + " per frame";
 }
 
@@ -90,7 +90,7 @@ class OpenFile {
       paths.push_back(path_of(demonstration, has_group ? layout_.actions + ("/" + key) : key));
     return paths;
   }
-  // Of one observation of a demonstration. Minari's space without keys is a dataset by itself.
+  // The path of one observation of a demonstration. Minari's space without keys is a single dataset.
   std::string observation(const std::string& demonstration, const std::string& key) const {
     const std::string whole = path_of(demonstration, layout_.observations);
     return key == layout_.observations && hdf5::has_path(file_, whole) && is_dataset(whole)
@@ -128,7 +128,7 @@ class OpenFile {
     if (names.learned.empty())
       refuse("data.validation_filter", path_,
              fmt::format("/mask/{} has all demonstrations, {}", held_out, all.size()),
-             "allowed: a list that leaves some to learn from");
+             "allowed: a list that leaves some for training");
     names.unused = all.size() - names.learned.size() - names.held_out.size();
     return names;
   }
@@ -158,7 +158,7 @@ class OpenFile {
     }
     return found;
   }
-  // What is not among `taken`, with what it is.
+  // Observations that are not among `taken`, with their types and shapes.
   std::vector<std::string> others(const std::string& demonstration,
                                   const std::vector<std::string>& taken) const {
     std::vector<std::string> found;
@@ -203,7 +203,7 @@ class OpenFile {
     const bool fits = many ? type == "uint8" && shape.size() == 4 : !shape.empty() && shape.size() <= 2;
     if (!reads_as_number(type) || !fits)
       refuse(key, path_, "/" + path + " is " + type + " " + hdf5::shape_text(shape),
-             many ? "allowed: pictures, uint8 [frame, height, width, channels], or numbers, [frame] or "
+             many ? "allowed: images, uint8 [frame, height, width, channels], or numbers, [frame] or "
                     "[frame, size]"
                   : "allowed: numbers, [frame] or [frame, size]");
     constexpr hsize_t most_width = 1000000, most_side = 16384, most_channels = 4;
@@ -256,7 +256,7 @@ class OpenFile {
                            root ? "" : std::string("/") + layout.group, layout.prefix);
     }
     refuse(kKey, path_, "found none of the layouts; at its root are: " + list_of(names_below("/")),
-           tried + "; tools/datasets.py convert writes robomimic's of others");
+           tried + "; tools/datasets.py convert writes robomimic's layout from others");
   }
   std::vector<std::string> names_below(const std::string& path) const {
     return hdf5::names_in(
@@ -510,7 +510,7 @@ DemonstrationContents contents_of(const std::string& description) {
   return found;
 }
 
-// Refuses a file whose frames are not those of the first one.
+// Refuses a file whose frames differ in shape from those of the first one.
 void check_alike(const Config& config, const std::string& path, const DemonstrationContents& found,
                  const std::string& first_path, const DemonstrationContents& first) {
   const auto refuse = [&](const std::string& what, const std::string& there) {
@@ -518,11 +518,11 @@ void check_alike(const Config& config, const std::string& path, const Demonstrat
                      fmt::format("those of {} have {}", first_path, there));
   };
   if (found.cameras.size() != first.cameras.size())
-    refuse(fmt::format("{} of the observations are pictures", found.cameras.size()),
+    refuse(fmt::format("{} of the observations are images", found.cameras.size()),
            std::to_string(first.cameras.size()));
   for (std::size_t k = 0; k < first.observations.size(); ++k) {
     const auto &own = found.observations[k], &other = first.observations[k];
-    if (own.name != other.name) refuse("observations " + own.name + " that are vectors", "pictures there");
+    if (own.name != other.name) refuse("observations " + own.name + " that are vectors", "images there");
     if (own.width != other.width)
       refuse(fmt::format("observations {} of {}", own.name, counted(own.width, "number")),
              std::to_string(other.width));
@@ -532,13 +532,13 @@ void check_alike(const Config& config, const std::string& path, const Demonstrat
   };
   for (std::size_t k = 0; k < first.cameras.size(); ++k)
     if (size_of(found.cameras[k]) != size_of(first.cameras[k]))
-      refuse(fmt::format("pictures {} of {}", found.cameras[k].name, size_of(found.cameras[k])),
+      refuse(fmt::format("images {} of {}", found.cameras[k].name, size_of(found.cameras[k])),
              size_of(first.cameras[k]));
   if (found.action_width != first.action_width)
     refuse("actions of " + counted(found.action_width, "number"), std::to_string(first.action_width));
 }
 
-// Keys that are about what the data have.
+// Checks of keys that name parts of the data.
 void check_names(const Config& config, const DemonstrationContents& contents) {
   for (const std::string& key : config.data.not_normalized) {
     const auto has_name = [&](const auto& row) { return row.name == key; };

@@ -1,8 +1,8 @@
-// Demonstrations out of the files that robot learners have, read in place: robomimic's HDF5 layout, Minari's
-// and DROID's. A file is read by a child process, which the library may crash, once at the start of a run,
-// demonstration by demonstration; all numbers then lie in memory, or, where they are too many, in one plain
-// file, a row for each frame, and behind the rows the pictures, byte by byte as the files have them: any
-// frame is as near as any other, however the files are chunked.
+// Demonstrations from files in the layouts of robomimic, Minari and DROID (HDF5). A child process reads a
+// file once at the start of a run, demonstration by demonstration, because HDF5 may crash on a bad file. All
+// numbers then lie in memory or, where memory does not suffice, in one plain file: a row for each frame, and
+// behind the rows the images, byte by byte as the files have them. So every frame is read equally fast,
+// however the files are chunked.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Demonstration {
   std::string path = "";    // of its file
 };
 
-// What the files hold, known before any number is read.
+// The contents of the files, known before any number is read.
 struct DemonstrationContents {
   struct Key {
     std::string name;

@@ -148,7 +148,7 @@ void EventFile::append(const std::string& event) {
   file_ << framed_record(event) << std::flush;
   if (file_) return;
   warn(path_ + ": cannot be written (" + std::strerror(errno) +
-       "): TensorBoard will not see the rest of this run");
+       "): TensorBoard will not show the rest of this run");
   path_.clear();
 }
 

@@ -1,4 +1,4 @@
-// What a results file ends with: for summaries of runs.
+// The last values of the series in a results file, for summaries of runs.
 #pragma once
 
 #include <string>

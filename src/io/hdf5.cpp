@@ -123,8 +123,7 @@ std::string last_error() {
                 "; a later version of HDF5 than this program's wrote it, and python -m maniple.datasets trim "
                 "OLD NEW writes it so that it can be read");
   if (reason.find("truncated file") != std::string::npos)
-    throw Error(what +
-                ": it ends before its last byte, so that it was not written or copied whole: " + reason);
+    throw Error(what + ": it is cut short, because it was not written or copied completely: " + reason);
   // (its further words are addresses and sizes, some of which are wrong)
   if (error != 0) throw_file_error(what, reason.substr(0, reason.find(": time = ")), error);
   throw Error(what + ": " + reason);
@@ -172,7 +171,7 @@ File create_plain_file(const std::string& path, std::int64_t bytes) {
 
 namespace {
 
-// What a program writes and has not flushed is not in the file. A file system without locks says nothing.
+// Data that a program has not flushed is not in the file. A file system without locks does not show that.
 void refuse_writer(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return;  // which the library says better
@@ -180,7 +179,7 @@ void refuse_writer(const std::string& path) {
   ::close(file);
   if (locked)
     throw Error(path +
-                ": another program has it open for writing (it holds a lock): what is not written yet would "
+                ": another program has it open for writing (it holds a lock), and unwritten data would "
                 "be missing; close it there first");
 }
 

@@ -1,7 +1,7 @@
-// HDF5 for the rest of src/io: handles that close themselves, calls that throw, and the few operations
-// that our files need. Files are created, described and closed by one rank; where all ranks then write,
-// they ask for nothing but the addresses of the numbers (SharedFile). Metadata is thus written once, and no
-// call of the library is collective.
+// HDF5 for the rest of src/io: handles that close themselves, calls that throw, and the
+// few operations that our files need. Files are created, described and closed by one
+// rank; where all ranks then write, they use only the addresses of the numbers
+// (SharedFile). Metadata is thus written once, and no call of the library is collective.
 #pragma once
 
 #include <hdf5.h>

@@ -1,5 +1,5 @@
 // Datasets of HDF5 whose numbers lie in other datasets (virtual ones) or in plain files (external ones). The
-// library reads fill values in place of those that are missing; here they are missed by name.
+// library reads fill values in place of missing sources; the functions here report those by name.
 #pragma once
 
 #include <hdf5.h>

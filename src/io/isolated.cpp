@@ -95,7 +95,7 @@ void allow(rlim_t seconds) {
   setrlimit(RLIMIT_CPU, &time);
 }
 
-// What the child reads, for note_reading(); in the parent there is no pipe.
+// The file that the child reads, for note_reading(); in the parent there is no pipe.
 struct Reading {
   int pipe = -1;
   rlim_t seconds = 0;
@@ -149,12 +149,12 @@ bool speaks_of_memory(const std::string& text) {
   _exit(0);
 }
 
-// Of a child that came to an end with a file before it had an answer.
+// The error for a child that ended on a file before it had an answer.
 [[noreturn]] void blame(const std::string& path, int status) {
   const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   switch (number) {
     case SIGXCPU:
-      throw Error(path + ": damaged: the HDF5 library comes to no end with it");
+      throw Error(path + ": damaged: the HDF5 library does not finish reading it");
     case SIGSEGV:
     case SIGABRT:
     case SIGFPE:
@@ -164,7 +164,7 @@ bool speaks_of_memory(const std::string& text) {
       throw MachineFault(path + ": the process that reads it ended without an answer");
     default:
       throw MachineFault(path + ": the process that reads it was ended by a signal (" + strsignal(number) +
-                         (number == SIGKILL ? "): is memory short?" : ")"));
+                         (number == SIGKILL ? "): is there too little memory?" : ")"));
   }
 }
 

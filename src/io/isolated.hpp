@@ -1,5 +1,5 @@
 // A child process for reading files that other programs wrote: HDF5 1.10 crashes on some damaged files and
-// runs for ever on others, and that shall be the end of the child and a message of the parent.
+// never returns on others. Then only the child ends, and the parent reports the file.
 #pragma once
 
 #include <cstddef>

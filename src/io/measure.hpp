@@ -1,4 +1,4 @@
-// What a file system is and does.
+// Type and speed of a file system, for `maniple doctor`.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Whether all ranks still do the same: the program, the deck, the data and all that is equal on every rank
-// are compared by their checksums. Ranks that differ go on computing, and what they compute is good for
-// nothing: a bit that flipped in one memory, a node with another file under the same name. Whoever is out of
-// step is named, and the run ends on all ranks.
+// A check that all ranks still agree: checksums of the program, the deck, the data and all that is equal on
+// every rank are compared. A rank that differs (a bit that flipped in one memory, a node with another file
+// under the same name) would go on computing, and its results would be worthless. The check names the ranks
+// that are out of step and ends the run on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace maniple {
 
-// What is to be equal on all ranks.
+// A value that must be equal on all ranks.
 struct RankValue {
   std::string name;
   std::uint64_t value = 0;  // a checksum
@@ -27,10 +27,10 @@ struct RankValue {
 void check_ranks(Collectives& collectives, const std::function<std::vector<RankValue>()>& values,
                  const std::string& when);
 
-// Of the entries that are the same on every rank.
+// Checksums of the entries that are the same on every rank.
 std::vector<RankValue> values_of(const Archive& archive);
 std::uint64_t checksum_of(const std::string& text);
-// Of the running program's file, without its shared libraries.
+// The checksum of the running program's file, without its shared libraries.
 std::uint64_t program_checksum();
 
 }  // namespace maniple

@@ -1,7 +1,7 @@
-// Writes results.h5. What is equal on all ranks waits in rank 0's memory until commit(); trajectories go
-// out in blocks of samples, each rank by itself, into chunks that hold such a block for a range of
-// environments (a single sample of [env, sample, size] is a comb of small pieces, which no file system
-// likes; of a chunk the environments of a rank are one piece).
+// Writes results.h5. Arrays that are equal on all ranks wait in rank 0's memory until commit(). Trajectories
+// are written in blocks of samples, each rank by itself, into chunks that hold such a block for a range of
+// environments. A single sample of [env, sample, size] would be many small scattered pieces, which file
+// systems write slowly; the environments of a rank are one contiguous piece of a chunk.
 #include "src/io/results.hpp"
 
 #include <fmt/format.h>
@@ -108,13 +108,15 @@ struct ResultsWriter::Impl {
       hdf5::create_text(h5, "run/deck", record.deck_text, "decks and overrides as given");
       hdf5::create_text(h5, "run/resolved", record.resolved_text, "every key with its value; itself a deck");
       if (!record.task_text.empty()) {
-        hdf5::create_text(h5, "run/task", record.contract,
-                          "observations and actions, component by component, servos and pose, as JSON");
+        hdf5::create_text(
+            h5, "run/task", record.contract,
+            "observations and actions, component by component, servos and default pose, as JSON");
         hdf5::create_text(
             h5, "run/task_table", record.task_text,
-            "what observations, actions, rewards and the rest consist of, in order, for people");
+            "the parts of observations, actions, rewards and the other sections, in order, for people");
       }
-      hdf5::create_text(h5, "run/model_xml", record.model_xml, "the model's text, included files in place");
+      hdf5::create_text(h5, "run/model_xml", record.model_xml,
+                        "the model's text, with included files inserted");
       hdf5::Group run(hdf5::check_id(H5Gopen2(h5, "run", H5P_DEFAULT), temporary));
       hdf5::write_attribute(run, "verb", record.verb);
       hdf5::write_attribute(run, "version", record.version);

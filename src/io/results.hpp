@@ -1,5 +1,5 @@
-// <run>/results.h5: what the run was (/run), series (/metrics/<name>), trajectories; and evaluation.h5. The
-// file appears under its name only when complete, and is replaced atomically.
+// <run>/results.h5: the settings and circumstances of the run (/run), series (/metrics/<name>), trajectories;
+// and evaluation.h5. The file appears under its name only when complete, and is replaced atomically.
 #pragma once
 
 #include <cstdint>

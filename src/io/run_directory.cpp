@@ -86,7 +86,7 @@ bool is_over(std::map<std::string, std::string> holder) {
   return !job.id.empty() && holder["job"] == job.id && std::atoll(holder["job_start"].c_str()) < job.start;
 }
 
-// What a person needs in order to find the other run, and what to do.
+// Information for a person to find the other run, and what to do.
 [[noreturn]] void refuse(const RunDirectory::Claim& claim, const std::string& lock,
                          std::map<std::string, std::string> holder) {
   std::string found = "found " + claim.directory + " in use", allowed;
@@ -144,7 +144,7 @@ std::string take_lock(const RunDirectory::Claim& claim, const std::string& lock)
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (symlink(mine.c_str(), lock.c_str()) == 0) return mine;
     if (errno == EPERM || errno == ENOSYS || errno == EOPNOTSUPP) {
-      warn(lock + ": " + std::strerror(errno) + ": nothing keeps another run out of this directory");
+      warn(lock + ": " + std::strerror(errno) + ": the directory is not locked against other runs");
       return "";
     }
     if (errno != EEXIST && is_path_to_blame(errno))
@@ -170,7 +170,7 @@ std::string take_lock(const RunDirectory::Claim& claim, const std::string& lock)
   refuse(claim, lock, holder_fields(holder));
 }
 
-// What is there under the name of results.
+// A description of existing results.
 struct FoundResults {
   std::string text;    // "runs/x/results.h5 of train (2026-11-22T10:00:00Z)"; "": no such file
   std::string verb;    // whose they are; "": they do not say it

@@ -1,5 +1,5 @@
-// A run's directory belongs to one run at a time, and what a run before it left there is not replaced unless
-// the user says so.
+// A run's directory belongs to one run at a time, and results of
+// an earlier run there are replaced only when the user says so.
 #pragma once
 
 #include <string>

@@ -41,8 +41,7 @@ std::optional<Seal> read_seal(const SharedFile& file) {
   unsigned long long length = 0, checksum = 0;
   if (std::sscanf(block.c_str() + std::strlen(kMark), "bytes %llu checksum %llx", &length, &checksum) == 2)
     seal = {static_cast<std::int64_t>(length), checksum};
-  if (seal.text() != block)
-    throw Error(file.path() + ": damaged: its first bytes are not as they were written");
+  if (seal.text() != block) throw Error(file.path() + ": damaged: its first bytes differ from those written");
   if (seal.bytes != bytes)
     throw Error(fmt::format("{}: {} bytes long and was written with {}: {}", file.path(), bytes, seal.bytes,
                             bytes < seal.bytes ? "truncated" : "changed"));
@@ -61,9 +60,7 @@ std::pair<std::int64_t, std::int64_t> range_of(std::int64_t bytes, int rank, int
 
 void compare(const SharedFile& file, const Seal& seal, std::uint64_t found) {
   if (found != seal.checksum)
-    throw Error(
-        file.path() +
-        ": the checksum does not match: the file is damaged, or was changed after it had been written");
+    throw Error(file.path() + ": the checksum does not match: the file is damaged, or was changed later");
 }
 
 // The sum over the range of a rank in a file of `bytes` bytes, but for what is in `known`, in order.
@@ -176,8 +173,7 @@ void ReadBack::finish(Collectives& collectives) {
     run_on_root(collectives, [&] {
       const SharedFile file(path_, false);
       const std::optional<Seal> seal = read_seal(file);
-      if (!seal)
-        throw Error(path_ + ": its checksum is gone: the file was changed after it had been written");
+      if (!seal) throw Error(path_ + ": its checksum is missing: another program has changed the file");
       compare(file, *seal, sum);
     });
   });

@@ -1,5 +1,5 @@
-// The state of a run as it was at one moment, kept in memory while the run goes on: what is written when it
-// has to end at once.
+// The state of a run at one moment, kept in memory while the
+// run goes on, and written when the run has to end at once.
 #pragma once
 
 #include <cstdint>

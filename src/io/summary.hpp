@@ -1,4 +1,4 @@
-// What is in an HDF5 file, for people.
+// A summary of the contents of an HDF5 file, for people.
 #pragma once
 
 #include <cstdint>

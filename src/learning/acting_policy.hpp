@@ -1,5 +1,5 @@
-// What acts in environments outside of training, whatever it has learned with: evaluations and rollouts know
-// no more of a policy than this.
+// The interface of policies that act in environments outside of training, whatever their learner: evaluations
+// and rollouts know no more of a policy than this.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class PolicyRunner {
 class ActingPolicy {
  public:
   virtual ~ActingPolicy() = default;
-  // What it does depends on earlier steps of an episode.
+  // Whether its actions depend on earlier steps of an episode.
   virtual bool remembers() const = 0;
   // From fresh episodes on. The policy and the environment outlive the runner.
   virtual std::unique_ptr<PolicyRunner> act_in(Environment& environment) = 0;

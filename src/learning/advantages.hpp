@@ -1,5 +1,5 @@
-// Generalised advantages of a rollout's steps, and the units that rewards, values and advantages are learned
-// in: rewards over the deviation of their discounted sum, values and advantages with mean 0 and variance 1.
+// Generalised advantages of a rollout's steps, and the scaling of rewards, values and advantages: rewards
+// over the deviation of their discounted sum, values and advantages with mean 0 and variance 1.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Makes batches ahead of the trainer: a thread of each rank gathers what this rank learns from of the next
+// The loader of batches ahead of the trainer: a thread of each rank gathers this rank's part of the next
 // batches, normalizes it, and lays it into blocks as the kernels read them. A bounded number of batches
 // waits. The thread calls neither MPI nor the device.
 #pragma once

@@ -1,5 +1,5 @@
-// How networks of dense layers learn from a small batch, whose gradient is summed by blocks of fewer samples
-// than a tile (kernels/nn/block_gradient.hpp): what is kept between the two launches, and the second one.
+// Training of dense networks on a small batch, whose gradient is summed by blocks of fewer samples than a
+// tile (kernels/nn/block_gradient.hpp): the data kept between the two launches, and the second launch.
 #pragma once
 
 #include <algorithm>

@@ -39,15 +39,15 @@ std::vector<Camera> cameras_of(const Config& config, const DemonstrationContents
     shape.features = image.features;
     if (shape.height > pictures.height || shape.width > pictures.width)
       refuse("image.crop", fmt::format("found [{}, {}]", shape.height, shape.width),
-             fmt::format("allowed: at most [{}, {}], the pictures of {}", pictures.height, pictures.width,
-                         pictures.name));
+             fmt::format("allowed: at most [{}, {}], the size of the images of {}", pictures.height,
+                         pictures.width, pictures.name));
     if (const auto fault = fault_of(shape)) {
       static const std::map<std::string, std::string> keys{{"base_width", "image.base_width"},
                                                            {"keypoints", "image.keypoints"},
                                                            {"features", "image.features"}};
       const auto key = keys.find(fault->member);
       refuse(key == keys.end() ? "image.crop" : key->second,
-             fmt::format("found {} with pictures of {}", fault->found, pictures.name),
+             fmt::format("found {} with images of {}", fault->found, pictures.name),
              "allowed: " + fault->allowed);
     }
     cameras.push_back(camera);

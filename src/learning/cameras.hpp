@@ -1,7 +1,7 @@
-// What a policy is given of pictures: each camera has an encoder of its own (src/learning/image_encoder.hpp),
-// whose features stand beside the vectors in the policy's input, and whose parameters lie before the policy's
-// in one flat buffer. Crops are drawn while a policy learns, as robomimic's CropRandomizer draws one for each
-// picture; but over all places, robomimic's leave out the last row and column.
+// The images of a policy: each camera has an encoder of its own (src/learning/image_encoder.hpp), whose
+// features stand beside the vectors in the policy's input, and whose parameters lie before the policy's in
+// one flat buffer. Crops are drawn while a policy learns, as robomimic's CropRandomizer draws one for each
+// image; but over all places, where robomimic's leave out the last row and column.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The denoising network of diffusion policies, `ConditionalUnet1D` of the diffusion_policy reference (Chi et
 // al. 2023; Janner et al. 2022): a U-Net of 1-D convolutions over the frames of an action sequence. Each
-// residual block is modulated (FiLM, Perez et al. 2018) by what is known of a sample: an embedding of its
-// diffusion step and the condition, its observations.
+// residual block is modulated (FiLM, Perez et al. 2018) by the condition of a sample: an embedding of its
+// diffusion step and its observations.
 //
 // It works on tiles of 32 samples. What a sample's prediction is depends on that sample and the parameters
 // alone, and what a tile adds to the gradient on that tile alone, to the last bit: neither on the other

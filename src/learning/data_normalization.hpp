@@ -1,4 +1,4 @@
-// Normalization of the data of demonstrations, in whose units a policy that imitates sees and acts.
+// The normalization of observations and actions of a policy that imitates.
 #pragma once
 
 #include <vector>

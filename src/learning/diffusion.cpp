@@ -89,7 +89,7 @@ Diffusion::Diffusion(const Demonstrations& demonstrations, const Config& config,
 }
 
 std::vector<IterationReport::Value> Diffusion::losses() const {
-  return {{"loss", "1", "mean squared error of what is predicted, mean over the iteration's updates"}};
+  return {{"loss", "1", "mean squared error of the prediction, mean over the iteration's updates"}};
 }
 
 SampleBlocks Diffusion::sample_blocks() const {

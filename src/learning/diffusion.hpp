@@ -1,6 +1,6 @@
 // Diffusion policies (Chi et al. 2023) learn from demonstrations: sequences of demonstrated actions get noise
-// of a random diffusion step, which a network finds, given the observations that came with them. Noise and
-// steps are functions of seed, update and place in the batch.
+// of a random diffusion step, and a network learns to predict it from the observations of the sequence. Noise
+// and steps are functions of seed, update and place in the batch.
 //
 // Where this departs from the reference (real-stanford/diffusion_policy): normalizers are fixed numbers, not
 // parameters; the loss over held out demonstrations (data.validation_filter) has the same noise each time.

@@ -1,5 +1,5 @@
-// A diffusion policy (Chi et al. 2023): from the last observations it plans a sequence of actions, out of
-// noise, does some of them and plans again.
+// A diffusion policy (Chi et al. 2023): from the last observations it generates a sequence of actions out of
+// noise, executes the first ones and generates again.
 #pragma once
 
 #include <memory>

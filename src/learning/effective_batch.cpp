@@ -34,7 +34,7 @@ std::string effective_batch_text(const Config& given, int ranks) {
         fmt::format("effective batch: {}, {}{}{}", counted(effective_batch(given, ranks), "sample"),
                     learning.batch_size, accumulates ? fmt::format(" x {} parts", learning.accumulate) : "",
                     per_rank ? " x " + counted(ranks, "rank") : "");
-    if (per_rank) text += " (learning.batch_per_rank: another number of ranks learns something else)";
+    if (per_rank) text += " (learning.batch_per_rank: the result depends on the number of ranks)";
   }
   if (learning.lr_scaling != RateScaling::none)
     text += fmt::format("{}learning rate: {:.6g}, {:.6g} for {} scaled to {} ({})", text.empty() ? "" : "; ",

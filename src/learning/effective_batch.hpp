@@ -1,6 +1,6 @@
-// What an update learns from on this many ranks. A deck's batch is global; learning.batch_per_rank,
-// learning.accumulate and learning.lr_scaling are the field's other habits, and are worked out here once, so
-// that learners know one batch and one learning rate.
+// The batch of an update on this many ranks. A deck's batch is global; learning.batch_per_rank,
+// learning.accumulate and learning.lr_scaling follow other conventions of the field, and are resolved here
+// once, so that learners know one batch and one learning rate.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ std::int64_t effective_batch(const Config& config, int ranks);
 // proportion (Goyal et al. 2017), or by the square root (Krizhevsky 2014).
 Config for_ranks(const Config& given, int ranks);
 
-// What that came to, for people, of the deck as it was given; empty where the deck says it all itself.
+// The effective batch in words, for the deck as it was given; empty if the deck itself says it.
 std::string effective_batch_text(const Config& given, int ranks);
 
 }  // namespace maniple

@@ -103,7 +103,7 @@ EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const 
     }
     if (step > limit + kStepsBetweenChecks)
       throw Error("evaluation: episodes do not end within " + std::to_string(limit) +
-                  " control steps; the task has neither a time limit nor a termination that happens; set "
+                  " control steps; the task has no time limit, and no termination occurs; set "
                   "task.episode_length or add a termination");
     runner->step(config.evaluation.deterministic, config.batch.seed, step);
     note_done("control step", step + 1);

@@ -1,7 +1,7 @@
-// What a policy sees of a camera: ResNet-18 (He et al. 2016) with group normalisation (Wu and He 2018) in
-// place of batch normalisation, the expected coordinates of its maps (spatial softmax, Finn et al. 2016) and
-// a linear layer, put together as robomimic's VisualCore and normalised as the diffusion_policy reference
-// does it, whose averages of parameters have no use for running statistics: a group is 16 channels.
+// The encoder of camera images: ResNet-18 (He et al. 2016) with group normalisation (Wu and He 2018) in place
+// of batch normalisation, the expected coordinates of its maps (spatial softmax, Finn et al. 2016) and a
+// linear layer. Its parts are robomimic's VisualCore; its normalisation, of 16 channels a group, is that of
+// the diffusion_policy reference, where running statistics would not fit averages of parameters.
 //
 // It works on tiles of 32 images, as src/learning/conditional_unet.hpp does on samples, with the same
 // promise: what an image gives depends on that image and the parameters alone, and what a tile adds to the

@@ -104,7 +104,7 @@ IterationReport ImitationLearner::iterate(const std::function<void()>& between_s
   if (sums.skipped > 0)
     warn(
         fmt::format("{} of {} updates of iteration {} made no step: their sums are not finite or too large; "
-                    "a smaller learning.learning_rate, or learning.max_grad_norm, helps where that goes on",
+                    "if this goes on, use a smaller learning.learning_rate, or learning.max_grad_norm",
                     sums.skipped, sums.updates, iteration_));
   return report(sums);
 }
@@ -160,8 +160,8 @@ void ImitationLearner::check_steps(bool stepped) {
   if (skipped_ < sampler_.batches_per_epoch() || (skipped_ < kLeast && !whole_run)) return;
   throw Error(fmt::format(
       "none of the last {} updates made a step: sums of losses and gradients are not finite or too large to "
-      "be exact; data.normalize_observations and data.normalize_actions bring the data into a small range, a "
-      "smaller learning.learning_rate keeps parameters in one",
+      "be exact; set data.normalize_observations and data.normalize_actions for data of large size, and a "
+      "smaller learning.learning_rate where parameters grow",
       skipped_));
 }
 

@@ -1,4 +1,4 @@
-// Learning from demonstrations, whatever the policy is: minibatches of samples come from a loader, the model
+// Learning from demonstrations for every kind of policy: minibatches of samples come from a loader, the model
 // adds their gradient and losses to totals, and the optimizer steps with the sums over all ranks.
 // Data-parallel as PPO is: blocks of the samples of each global batch are dealt to the ranks
 // (sample_blocks.hpp), gradients are summed exactly (learning.reduction: exact), all ranks apply equal steps;
@@ -25,12 +25,12 @@
 
 namespace maniple {
 
-// What learns, and how it learns from a batch.
+// A model that learns from batches of demonstrations.
 class ImitationModel {
  public:
   virtual ~ImitationModel() = default;
 
-  // What acts; its entries of describe() are the first of the model.
+  // The policy that acts; its entries of describe() are the first of the model.
   virtual ActingPolicy& policy() = 0;
   // What the optimizer steps: those of the policy, or what it has averages of.
   virtual const Numbers<float>& parameters() const = 0;
@@ -51,7 +51,7 @@ class ImitationModel {
                      std::int64_t update, double scale, double* totals) = 0;
   // The optimizer has made a step.
   virtual void stepped() {}
-  // What it reports of itself.
+  // The metrics that it reports.
   virtual std::vector<IterationReport::Value> values() const { return {}; }
 
   // Everything that a bit-exact restart needs of it, the policy first.

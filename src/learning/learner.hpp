@@ -1,5 +1,5 @@
-// What a training loop runs (src/driver/training_loop.hpp): something that gets better by iterations, whether
-// it learns from environments or from a data set. The loop owns everything else: checkpoints, metrics,
+// The interface of a learner, which a training loop runs (src/driver/training_loop.hpp): it improves by
+// iterations, from environments or from a data set. The loop owns everything else: checkpoints, metrics,
 // progress, early stops.
 //
 // To add a learner, write a class with this interface, give it a row in learners.cpp, and name it among the
@@ -22,7 +22,7 @@ namespace maniple {
 class ActingPolicy;
 struct WarmStart;  // src/io/checkpoint.hpp
 
-// What one iteration did; the same values in the same order every time.
+// The metrics of one iteration: the same values in the same order every time.
 struct IterationReport {
   struct Value {
     std::string name, unit, description;
@@ -34,7 +34,7 @@ struct IterationReport {
   std::int64_t invalid_samples = 0;  // left out of learning, over all ranks
 };
 
-// What a learner takes on a rank beside its environments, known before anything is allocated.
+// The memory of a learner on a rank beside its environments, known before anything is allocated.
 struct LearnerMemory {
   std::size_t network_bytes = 0;   // whatever the batch: parameters, their gradients and moments, scratch
   std::size_t batch_bytes = 0;     // what it keeps of its environments or data
@@ -83,7 +83,7 @@ class Learner {
   virtual void describe_warm_start(Archive& archive) = 0;
   // After start(), when those entries of describe_warm_start() that `start` names were loaded.
   virtual void warm_started(const WarmStart& start) = 0;
-  // What can be evaluated; null: nothing can.
+  // The policy to evaluate; null: none.
   virtual ActingPolicy* policy() { return nullptr; }
   // Whose environments the entries per environment hold; without such entries: nobody's.
   virtual Partition partition() const { return {}; }

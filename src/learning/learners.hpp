@@ -13,7 +13,7 @@
 
 namespace maniple {
 
-// What a learner is made from; all of it outlives the learner.
+// The arguments of a learner; all of them outlive it.
 struct LearnerInput {
   const Config& config;
   Collectives& collectives;

@@ -1,4 +1,4 @@
-// Where learning.mixed_precision can be had.
+// Availability of learning.mixed_precision.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace maniple {
 
-// What does not multiply bfloat16, as a message names it; empty: this program does, on this machine.
+// The part that lacks bfloat16 products, for messages; empty: none, they are available.
 std::string lacks_bfloat16();
-// InputError where a deck asks for what there is not; `lacking`: see lacks_bfloat16().
+// InputError for a deck that asks for it in vain; `lacking`: see lacks_bfloat16().
 void check_mixed_precision(const Config& config, const std::string& lacking);
 
 }  // namespace maniple

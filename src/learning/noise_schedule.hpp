@@ -1,6 +1,6 @@
-// How much noise a diffusion step has, and how it is taken away again: the schedule squaredcos_cap_v2 (Nichol
-// and Dhariwal 2021), DDPM's step with the small fixed variance (Ho et al. 2020) and DDIM's without any
-// (Song et al. 2021), as diffusers' DDPMScheduler and DDIMScheduler compute them.
+// Noise schedules of diffusion, and the steps that remove the noise: the schedule squaredcos_cap_v2 (Nichol
+// and Dhariwal 2021), DDPM's step with the small fixed variance (Ho et al. 2020) and DDIM's without any (Song
+// et al. 2021), as diffusers' DDPMScheduler and DDIMScheduler compute them.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Running averages of parameters (EMA), which act in place of them: with the warm-up of diffusion_policy's
-// EMAModel (model/diffusion/ema_model.py), whose first averages are the parameters themselves.
+// Running averages of parameters (EMA), for acting in place of the parameters: with the warm-up of
+// diffusion_policy's EMAModel (model/diffusion/ema_model.py), whose first averages are the parameters.
 #pragma once
 
 #include <algorithm>

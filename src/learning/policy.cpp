@@ -208,7 +208,7 @@ class NetworkBuilder {
   int state_ = 0;  // of the next cell
 };
 
-// What a network's list of layers has no room for, and what layers cannot share.
+// Refuses networks with too many layers, and layers that cannot be shared.
 void check_network(const PolicyConfig& config, const PolicySizes& sizes, std::size_t hidden, int others,
                    const SourceLocation& where_hidden, const SourceLocation& where_shared) {
   // entries of the list: of a hidden layer
@@ -221,7 +221,7 @@ void check_network(const PolicyConfig& config, const PolicySizes& sizes, std::si
                      "allowed: at most " + std::to_string(most));
   if (config.shared && sizes.critic_observations > 0)
     throw InputError(where_shared, "policy.shared", "found true with task.critic_observations",
-                     "allowed: false, so that the critic has layers of its own");
+                     "allowed: false, so that the critic has separate layers");
 }
 
 }  // namespace

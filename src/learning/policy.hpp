@@ -101,7 +101,7 @@ class Policy : public ActingPolicy {
 
   // Scratch for this many workers, enough for acting and training.
   float* memory(int workers);
-  // What acting needs beside the batch itself.
+  // The memory that acting needs beside the batch itself.
   template <class Dense>
   Act<float, Dense> actor(int workers);
   // Merges the moments of an iteration's observations and moves the kernels' copies.

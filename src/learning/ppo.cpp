@@ -128,7 +128,7 @@ IterationReport Ppo::iterate(const std::function<void()>& between_steps) {
   if (sums.skipped > 0)
     warn(fmt::format(
         "{} of {} minibatches of iteration {} made no step: their sums are not finite or too large; "
-        "where that goes on, try {}",
+        "if this goes on, try {}",
         sums.skipped, sums.minibatches, iteration_, advice));
   skipped_ = sums.skipped < sums.minibatches ? 0 : skipped_ + sums.skipped;
   constexpr std::int64_t kMostSkipped = 100;
@@ -278,8 +278,8 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
   add("env_steps", "1", "control steps of all environments so far",
       static_cast<double>(iteration_) * rollout_.samples());
   add("episode_return", "reward",
-      "mean return of the whole episodes that ended, or the last known; NaN before the first. Those that "
-      "random_initial_episode_length began in their midst are left out",
+      "mean return of the whole episodes that ended, or the last known; NaN before the first. Episodes that "
+      "random_initial_episode_length started part-way are left out",
       rollout_.mean_return());
   add("episode_length", "control steps", "mean length of the episodes of episode_return",
       rollout_.mean_length());
@@ -307,11 +307,11 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
   add("value_loss", "reward^2",
       "half the squared error, of normalized values where they are; mean over the minibatches",
       sums.metrics[kValueLoss] / batches);
-  add("explained_variance", "1", "fraction of the variance of the value targets that the values foresaw",
+  add("explained_variance", "1", "fraction of the variance of the value targets that the values predicted",
       advantages_.explained_variance());
   add("bounds_loss", "1", "squared excess of the mean action beyond 1.1",
       sums.metrics[kBoundsLoss] / batches);
-  add("kl", "nat", "KL divergence that the schedule saw, mean over the minibatches",
+  add("kl", "nat", "KL divergence that the schedule uses, mean over the minibatches",
       sums.metrics[kKl] / batches);
   add("clip_fraction", "1", "fraction of samples whose ratio was clipped", sums.metrics[kClipped] / batches);
   const std::string when = known ? " at the end" : ", mean over the minibatches";
@@ -384,7 +384,7 @@ void Ppo::restored() {
   optimizer_.restored();
   advantages_.restored();
   rollout_.restored();
-  // what follows nothing is the deck's own, whatever it was
+  // a number without a curriculum is the deck's, also after a restart
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
     const LearningNumber& number = kLearningNumbers[i];
     if (!config_.learning.curricula.contains(number.name)) numbers_[i] = config_.learning.*number.member;

@@ -1,4 +1,4 @@
-// The steps of an iteration, as a policy made them in its environments: what was observed, done and rewarded,
+// The steps of an iteration, as a policy made them in its environments: observations, actions and rewards,
 // block by block, with the sums of the episodes that ended; and the order in which minibatches take them.
 #pragma once
 

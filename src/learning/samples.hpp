@@ -1,5 +1,5 @@
-// Which frames a sample of demonstrations has, and which samples a batch has. Both are computed from numbers
-// alone: any rank may ask for any part of any epoch, and gets the same.
+// The frames of a sample of demonstrations, and the samples of a batch. Both are computed from numbers alone:
+// any rank may ask for any part of any epoch, and gets the same.
 #pragma once
 
 #include <algorithm>

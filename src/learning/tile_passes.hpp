@@ -1,5 +1,5 @@
-// What the passes of networks over tiles of samples have in common: where the maps of a run of tiles lie, and
-// the launches of layers forward and backward. For the files that implement such networks.
+// Common parts of the passes of networks over tiles of samples: the places of feature maps in memory, and the
+// launches of layers forward and backward. For the files that implement such networks.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace maniple {
 
-// Where a map lies in the memory of a run: its elements before those of all tiles.
+// The place of a map in the memory of a run of tiles.
 struct Slot {
   std::int64_t first = -1;  // elements of other slots before it, per tile; negative: there is no such map
   int frames = 0, channels = 0, stride = 0;
@@ -64,7 +64,7 @@ inline std::int64_t rounded_elements(const TapLayer& layer, int coarse_frames, i
   return std::max(static_cast<std::int64_t>(coarse_frames) * ((layer.coarse + 1) / 2),
                   static_cast<std::int64_t>(fine_frames) * ((layer.fine + 1) / 2));
 }
-// What a pass is given of such memory: nothing where there is none.
+// The part of such memory for a pass; null without memory.
 inline BfloatPair* place_of(const Numbers<BfloatPair>& rounded) {
   return rounded.extent(0) > 0 ? rounded.data() : nullptr;
 }

@@ -1,4 +1,4 @@
-// How networks that work on tiles of 32 samples are handed what lies outside of them.
+// Arguments of networks that work on tiles of 32 samples: arrays outside of them.
 #pragma once
 
 #include <cstdint>

@@ -370,7 +370,7 @@ void derive_orders(const Model<double>& m, const DerivedFields& derived) {
   }
 }
 
-// Which results of other stages the sensors read.
+// The results of other stages that the sensors read.
 int sensor_flags(const Model<double>& m, const DerivedFields& derived) {
   int flags = model_sensors;
   for (int i = 0; i < m.nsensor; ++i) {

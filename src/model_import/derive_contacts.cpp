@@ -160,7 +160,7 @@ std::vector<BodyPair> body_pairs_of(const Model<double>& m, const std::vector<Ge
 // most, so six contacts a ball; in a stack of logs each touches six, at two points, so six as well; a brick
 // in a wall stands on two others, at four corners each. The links of a robot touch each other rarely.
 constexpr int kContactsOfLooseShape = 6, kContactsOfLooseBox = 8, kContactsOfLink = 1, kSpareContacts = 8;
-// What a geom has at rest on a height field, of prisms that are not much smaller than it.
+// The contacts of a geom at rest on a height field, with prisms that are not much smaller than it.
 constexpr int kContactsOnHfield = 8;
 // Where there are few planes: what a robot in a heap has, about two per moving geom.
 constexpr int kContactsInHeap = 2, kFewestContacts = 16;

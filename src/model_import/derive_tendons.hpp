@@ -1,4 +1,4 @@
-// What derive_model computes of tendons and of actuators on sites: which of their rows depend on the pose and
+// The part of derive_model() about tendons and actuators on sites: which of their rows depend on the pose and
 // at which dofs, the constant ones, and sums over the actuators of a tendon.
 #pragma once
 

@@ -122,9 +122,9 @@ namespace {
 std::string solver_note(const ImportedModel& model) {
   if (model.sizes.nrowdof == 0 || model.solver == solver_pgs) return "";
   if (model.solver == solver_cg)
-    return "the model asks for the solver CG, which stops at some remaining error: results differ from "
+    return "the model asks for the solver CG, which stops with a remaining error: results differ from "
            "MuJoCo's "
-           "by that error, because Newton's method solves it here (simulation.solver=Newton settles it)";
+           "by that error, because Newton's method is used here (simulation.solver=Newton settles it)";
   const Model<double> m = host_model(model);
   const bool islands = m.ntree > 1 && !(m.disableflags & disable_island);
   const bool few = has_few_iterations(m) && islands, few_of_line = has_few_line_iterations(m);
@@ -140,9 +140,9 @@ std::string solver_note(const ImportedModel& model) {
     keys +=
         (few ? " " : "") + std::string("simulation.ls_iterations=") + std::to_string(kDefaultLineIterations);
   }
-  return "the model cuts off " + cut +
-         ": where these have not converged by then, results differ from MuJoCo's, which comes to its limits "
-         "along other iterates (" +
+  return "the model stops " + cut +
+         ": where these have not converged by then, results differ from MuJoCo's, which reaches its limits "
+         "by other iterates (" +
          keys + " settles it)";
 }
 

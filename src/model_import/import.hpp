@@ -1,5 +1,5 @@
-// A robot model, compiled by libmujoco and checked: everything that the kernels need is there, and the
-// model needs nothing that the kernels lack. What comes out knows nothing of libmujoco.
+// A robot model, compiled by libmujoco and checked: everything that the kernels need is there, and the model
+// needs nothing that the kernels lack. The result does not depend on libmujoco.
 #pragma once
 
 #include <array>

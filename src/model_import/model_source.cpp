@@ -195,11 +195,11 @@ ModelSource::ModelSource(const std::string& path, int depth) : path_(path) {
 ModelSource::ModelSource(const std::string& path, const std::string& overlay) : ModelSource(path) {
   Tag root;
   if (!next_tag(text_, 0, root) || root.name != "mujoco")
-    throw InputError({path}, "model.overlay", "found " + overlay + " laid over what is no MJCF",
-                     "allowed: over MJCF");
+    throw InputError({path}, "model.overlay", "found " + overlay + " merged into a model that is not MJCF",
+                     "allowed: with MJCF");
   if (!attached_.empty())
-    throw InputError({path}, "model.overlay", "found " + overlay + " laid over a model with <attach>",
-                     "allowed: over a model without");
+    throw InputError({path}, "model.overlay", "found " + overlay + " merged into a model with <attach>",
+                     "allowed: with a model without");
   lay_over(overlay);
   check_copies();
 }

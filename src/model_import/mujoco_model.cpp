@@ -133,7 +133,7 @@ void set_flag(mjOption& options, const std::string& name, bool on, const SourceL
                      "allowed: " + known);
 }
 
-// What a deck sets over the options of the model.
+// Options of the model that a deck overrides.
 void apply_options(mjOption& options, const SimulationConfig& simulation, const ModelConfig& config) {
   if (simulation.timestep > 0) options.timestep = simulation.timestep;
   // MuJoCo's compiler takes any
@@ -189,8 +189,8 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
   const char* path = config.path.c_str();
   if (is_binary(config.path)) {
     if (!config.overlay.empty())
-      throw InputError({config.path}, "model.overlay", "found " + config.overlay + " laid over an MJB file",
-                       "allowed: over MJCF");
+      throw InputError({config.path}, "model.overlay", "found " + config.overlay + " merged into an MJB file",
+                       "allowed: with MJCF");
     if (terrain)
       throw InputError(config.terrain.where, "terrain", "set, but " + config.path + " is an MJB file",
                        "allowed: with MJCF or URDF");

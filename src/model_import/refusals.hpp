@@ -1,5 +1,5 @@
-// What a model has that the kernels do not simulate, as a message: grouped by cause, each with the first of
-// its elements and with what settles it, a deck key or the text of an overlay. supported.cpp fills it.
+// The message about features of a model that the kernels do not simulate: grouped by cause, each with the
+// first of its elements and its remedy, a deck key or the text of an overlay. supported.cpp fills it.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// How solref and solimp of an element become the numbers of a constraint row (getsolparam and
-// mj_makeImpedance of engine_core_constraint.c). Host only.
+// The numbers of a constraint row from solref and solimp of an element (getsolparam and mj_makeImpedance of
+// engine_core_constraint.c). Host only.
 #pragma once
 
 #include <cmath>

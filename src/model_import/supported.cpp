@@ -1,5 +1,5 @@
-// What the kernels do not simulate, and who in the model needs it. A model is refused as a whole and with
-// all causes at once: an approximation in silence would be worse, one cause at a time tedious.
+// Features that the kernels do not simulate, and the elements of a model that need them. A model is refused
+// as a whole and with all causes at once: a silent approximation would be worse, one cause at a time tedious.
 #include <fmt/format.h>
 #include <mujoco/mujoco.h>
 
@@ -229,7 +229,7 @@ class Inspection {
   }
   // "FILE:LINE: joint \"knee\"".
   std::string located(mjtObj type, int id) const { return place(type, id).text() + ": " + label(type, id); }
-  // What the text calls elements of a type.
+  // The name of elements of a type in the text of the model.
   std::string noun(mjtObj type) const {
     const std::string kind = mju_type2Str(type), tag = loaded_.source.is_urdf() ? urdf_tag(kind) : "";
     return tag.empty() ? kind : "<" + tag + ">";
@@ -511,7 +511,7 @@ class Inspection {
         bad("is of a tendon, and the deck says model.tendons: false");
       }
       if (m_.sensor_type[i] == mjSENS_TOUCH && !is_touch_shape(m_.site_type[m_.sensor_objid[i]]))
-        bad("feels what touches a site of type " + shape_name(m_.site_type[m_.sensor_objid[i]]) +
+        bad("measures contacts of a site of type " + shape_name(m_.site_type[m_.sensor_objid[i]]) +
             "; supported: sphere, capsule, ellipsoid, cylinder and box");
       if (m_.sensor_delay[i] != 0 || m_.sensor_history[2 * i] != 0 || m_.sensor_interval[2 * i] != 0)
         bad("has a delay, an interval or a history");

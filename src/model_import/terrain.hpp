@@ -1,5 +1,5 @@
-// Rough ground as heights: what a deck's `terrain` describes, made from its seed alone, so that every rank
-// has the same. src/model_import/terrain_model.cpp lays it into a model; tasks read where its cells are.
+// Rough ground as heights, made from a deck's `terrain` and its seed alone, so that every rank has the same.
+// src/model_import/terrain_model.cpp puts it into a model; tasks read where its cells are.
 #pragma once
 
 #include <array>

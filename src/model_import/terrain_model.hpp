@@ -1,4 +1,4 @@
-// How a terrain gets into a model: as a height field in place of the plane that robots stand on.
+// Insertion of a terrain into a model: as a height field in place of the plane that robots stand on.
 #pragma once
 
 #include <mujoco/mujoco.h>

@@ -1,5 +1,5 @@
-// The words of a URDF for what MJCF and libmujoco call otherwise: a body is a <link> there, a geom a
-// <collision> or <visual>, an equality constraint between joints a <mimic>. For messages to who wrote one.
+// URDF's words for elements that MJCF and libmujoco name otherwise: a body is a <link> there, a geom a
+// <collision> or <visual>, an equality constraint between joints a <mimic>. For messages about URDF files.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // Models whose environments differ: which fields each environment has for itself, where these numbers are in
-// its state, and what else varies with them.
+// its state, and which other numbers follow from them.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Collective operations of the program, behind which stand MPI (CPUs) or NCCL (GPUs). Pointers are
-// into the execution space's memory for the `device_*` calls and into host memory for the others.
+// Collective operations of the program, by MPI (CPUs) or NCCL (GPUs). Pointers are into the execution space's
+// memory for the `device_*` calls and into host memory for the others.
 #pragma once
 
 #include <cstdint>

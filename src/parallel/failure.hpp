@@ -1,5 +1,5 @@
-// How a parallel program ends when something goes wrong: one message, the same exit code for the
-// launcher, and no rank left waiting in a collective operation.
+// The end of a parallel program after an error: one message, the same exit code for the launcher, and no rank
+// left waiting in a collective operation.
 //
 // Two cases. Where all ranks can talk, they agree: run_together() and run_on_root() turn an error of any
 // rank into the same exception on every rank, and the program unwinds in order. Where a rank fails by

@@ -1,6 +1,6 @@
-// What the environment says of how this process was started: whether the launcher and MPI agree on the number
-// of ranks (they do not where the launcher speaks another dialect than the MPI library: it then starts many
-// programs of one rank each), and whether there was a launcher at all.
+// The way in which this process was started, as its environment shows it: whether there was a launcher, and
+// whether launcher and MPI agree on the number of ranks. They do not where the launcher belongs to another
+// MPI: it then starts many programs of one rank each.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the network between ranks does: for `maniple doctor`.
+// Measurements of the network between ranks, for `maniple doctor`.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The only door to MPI itself, for src/parallel. Everything else of the program speaks through Collectives.
+// The only access to MPI itself, for src/parallel. All other code of the program uses Collectives.
 #pragma once
 
 #ifndef OMPI_SKIP_MPICXX

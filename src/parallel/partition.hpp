@@ -1,5 +1,5 @@
-// Which environments, or samples, of the global batch this rank owns: whole blocks, contiguous, as even as
-// blocks allow. A block is a tile of 32, or of a small batch less, but always what the batch alone decides:
+// This rank's share of the environments, or samples, of the global batch: whole blocks, contiguous, as even
+// as blocks allow. A block is a tile of 32, or less for a small batch; its size follows from the batch alone:
 // everything that must not depend on the number of ranks is expressed in blocks of the whole batch. A rank's
 // blocks fill tiles of its own, the last of which is padded.
 #pragma once

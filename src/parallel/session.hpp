@@ -1,6 +1,6 @@
-// The life of the parallel program: MPI, the device of this rank and Kokkos, started and ended together.
-// One Session lives in main; everything else is handed its Collectives. For runs beside each other it is
-// divided: each part is a Session, too, of some of the ranks.
+// The life of the parallel program: MPI, the device of this rank and Kokkos, started and ended together. One
+// Session lives in main; everything else receives its Collectives. For concurrent runs (ensembles) it is
+// divided: each part is also a Session, of some of the ranks.
 #pragma once
 
 #include <chrono>

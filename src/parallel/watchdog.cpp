@@ -308,7 +308,7 @@ class Watchdog::Thread {
     return activity.done.load() < 0 ? kStartPatience * timeout : timeout;
   }
   double tick() const { return timeout_ > 0 ? std::clamp(timeout_ / 20, 0.05, 1.0) : 60.0; }
-  // What an answer may take: a busy host runs this thread late.
+  // Time allowed for an answer: a busy host runs this thread late.
   double patience() const { return std::clamp(timeout_ / 4, 0.5, 5.0); }
 
   void observe(Clock::time_point now) {

@@ -1,5 +1,5 @@
-// Ends a job in which nothing moves any more, and says why. A rank that was stopped, lost its host or hangs
-// in a file system leaves the others waiting in a collective operation for ever, and MPI does not notice.
+// The watchdog ends a job in which nothing moves, and says why. A rank that was stopped, lost its host or
+// hangs in a file system leaves the others waiting in a collective operation, and MPI does not notice.
 //
 // Each rank has a thread that calls no MPI (only the main thread may) and talks to the others' by UDP
 // datagrams. In a healthy job it sends its state to two other ranks now and then, whatever the number of
@@ -26,7 +26,7 @@ namespace maniple {
 // touched for the first time, files come over a network.
 inline constexpr double kStartPatience = 3;
 
-// What a rank says about itself.
+// The state that a rank reports.
 struct RankState {
   char stage[32] = {}, counted[16] = {};
   std::int64_t done = -1, collectives = 0;
@@ -36,7 +36,7 @@ struct RankState {
   double remaining = 0;  // s until that is too long; infinity: never
 };
 
-// What is known of a rank when a job hangs.
+// The facts about a rank when a job hangs.
 struct RankRecord {
   std::string host;
   int pid = 0;
@@ -49,7 +49,7 @@ struct RankRecord {
 
 // Seconds until the job must be looked at again because someone may still be moving; nothing: it hangs.
 std::optional<double> seconds_to_hang(const std::vector<RankRecord>& ranks, double limit);
-// Who is to blame, in words, for a job that hangs.
+// The message that names the ranks to blame for a job that hangs.
 std::string describe_hang(const std::vector<RankRecord>& ranks, double limit);
 
 class Watchdog {

@@ -1,5 +1,5 @@
-// How a process of Python holds its part of a batch: whether it fits into memory, and among how many threads
-// it is divided.
+// The part of a batch in one process of Python: whether it
+// fits into memory, and among how many threads it is divided.
 #pragma once
 
 #include "src/config/config.hpp"

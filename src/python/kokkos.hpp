@@ -1,4 +1,4 @@
-// Kokkos within a process of Python: started by the first batch or policy, and never ended.
+// Kokkos within a process of Python: initialized by the first batch or policy, and never finalized.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -1,5 +1,5 @@
 // A batch of MuJoCo's physics as Python steps it: states and controls in and out by the names of their
-// fields, without what a task makes of them.
+// fields, without a task.
 #pragma once
 
 #include <cstdint>

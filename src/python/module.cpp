@@ -1,5 +1,5 @@
-// The Python module _maniple: what tools/maniple makes Gymnasium's environments of. Arrays come from numpy
-// and are written where they lie; the interpreter is free while a step runs.
+// The Python module _maniple, on which tools/maniple builds Gymnasium's environments. Arrays come from numpy
+// and are written in place; the interpreter lock is released while a step runs.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>

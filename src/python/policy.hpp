@@ -1,5 +1,5 @@
-// A trained policy as Python calls it: rows of observations in, rows of actions out, with the numbers of the
-// verbs that let it act. Its parameters come from Python, which reads checkpoints.
+// A trained policy as Python calls it: rows of observations in, rows of actions out, with the same numbers as
+// in the verbs that let it act. Its parameters come from Python, which reads checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class CallablePolicy {
 
   // Begins the episodes of `envs` environments; 0: of none, until the next call.
   void begin(std::int64_t envs);
-  // Of those in `mask` [envs] a new one.
+  // Begins a new episode in the environments of `mask` [envs].
   void forget(const bool* mask);
   // One control step of all of them: [envs, observations] to [envs, actions].
   void act(const float* observation, float* action, Determinism determinism, std::uint32_t seed);

@@ -1,5 +1,5 @@
-// CallablePolicy in the module _maniple: tools/maniple/policy.py makes the policies of maniple.load_policy()
-// of it.
+// CallablePolicy in the module _maniple, on which tools/maniple/policy.py builds the policies of
+// maniple.load_policy().
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 

@@ -1,4 +1,4 @@
-// Some environments of a batch that stay as they are while the others go on.
+// A saved copy of some environments of a batch, which keeps them unchanged while the others go on.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace maniple {
 
-// What some environments are, put aside while all of a batch step or reset, and given back.
+// The state of some environments, saved while all of a batch step or reset, and restored.
 class PutAside {
  public:
   PutAside(Simulation& simulation, std::vector<std::int64_t> envs)

@@ -1,5 +1,5 @@
-// Between tiles and the arrays of Python: rows [environment][element] of the user against [tile][element][32]
-// of the program. The one place where a step of src/python touches every number.
+// Conversion between tiles and the arrays of Python: rows [environment][element] of the user,
+// [tile][element][32] of the program. The one place where a step of src/python touches every number.
 #pragma once
 
 #include <algorithm>

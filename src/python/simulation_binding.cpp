@@ -1,5 +1,5 @@
-// ModelSimulation in the module _maniple: tools/maniple/simulation.py makes maniple.Simulation and
-// maniple.rollout() of it.
+// ModelSimulation in the module _maniple, on which tools/maniple/simulation.py
+// builds maniple.Simulation and maniple.rollout().
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>

@@ -15,13 +15,13 @@
 #include "src/tasks/task.hpp"
 
 namespace maniple {
-// What one thread steps.
+// The environments that one thread steps.
 struct VectorEnvironment::Part {
   std::unique_ptr<Simulation> simulation;
   std::int64_t first = 0, envs = 0;  // of this process's environments
   bool any_ended = false;            // in the last step
 
-  // Of a flag's tiles to the array of all parts.
+  // Copies a flag's tiles into the array of all parts.
   static void read_flags(const Part& part, const TiledView<float>& tiles, bool* to) {
     const HostTiles<float> flags(tiles);
     for (std::int64_t env = 0; env < part.envs; ++env) to[part.first + env] = *flags.env(env) != 0;
@@ -100,7 +100,7 @@ template <class T>
 void VectorEnvironment::reset(const bool* mask, const StepRows<T>& rows) {
   const std::lock_guard lock(in_use_);
   if (mask != nullptr && !begun_)
-    throw Error("the first reset is one of all environments: options without a reset_mask");
+    throw Error("the first reset resets all environments: options without a reset_mask");
   workers_->run([&](int index) {
     const Part& part = *parts_[static_cast<std::size_t>(index)];
     Simulation& simulation = *part.simulation;

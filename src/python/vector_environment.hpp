@@ -1,5 +1,5 @@
-// The environments of a deck's task as Python steps them: rows in, rows out, and episodes that begin anew
-// when Gymnasium says so. It needs neither MPI nor a run's directory: a process has its part of the batch.
+// The environments of a deck's task as Python steps them: rows in, rows out, and resets at the moments that
+// Gymnasium prescribes. It needs neither MPI nor a run's directory: a process has its part of the batch.
 #pragma once
 
 #include <memory>
@@ -62,7 +62,7 @@ class VectorEnvironment {
   const std::vector<double>& action_high() const { return action_high_; }
   const std::vector<std::string>& observation_names() const { return observation_names_; }
   const std::vector<std::string>& action_names() const { return action_names_; }
-  // Of one line each, about the model.
+  // Warnings about the model, one line each.
   const std::vector<std::string>& warnings() const { return prepared_.model.warnings; }
 
   // The random numbers of this seed from their beginning; the next reset is the first one.
@@ -74,7 +74,7 @@ class VectorEnvironment {
   // episode was not reset. `actions`: [envs, num_actions].
   template <class T>
   bool step(const T* actions, const StepRows<T>& rows);
-  // Of the last step.
+  // Fills the rows of the last step.
   template <class T>
   void episodes(const EpisodeRows<T>& rows);
 

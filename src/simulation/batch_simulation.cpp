@@ -521,7 +521,7 @@ void BatchSimulation<T>::describe(Archive& archive) {
                     static_cast<std::size_t>(field.size), field.unit, field.description);
   std::int32_t* const bad = host_copies_.add(physics_.bad_states);
   archive.per_env("simulation/bad_states", bad, 2, 0, 1, "1",
-                  "resets of a state that was not finite or too large");
+                  "resets of a state that was not finite or was too large");
   archive.per_env("simulation/bad_state_step", bad, 2, 1, 1, "1", "control step of the last such reset");
   std::int32_t* const dropped = host_copies_.add(physics_.dropped_contacts);
   archive.per_env("simulation/dropped_contacts", dropped, 2, 0, 1, "1",

@@ -25,7 +25,7 @@ class Environment {
   virtual int num_actions() const = 0;
   virtual std::int64_t max_episode_steps() const = 0;  // 0: endless
   virtual const std::vector<std::string>& reward_terms() const = 0;
-  // What an episode is told by beside its rewards: "termination_time_out", "metric_speed".
+  // Names of numbers about an episode beside its rewards: "termination_time_out", "metric_speed".
   virtual const std::vector<std::string>& metrics() const = 0;
 
   // Starts a new episode in all environments; fills observation().

@@ -96,11 +96,11 @@ class Simulation : public Environment {
   virtual std::vector<EnvironmentStep> overflowing_environments(std::size_t limit) const = 0;
   // One of the task's counters (kernels/tasks/task_fields.hpp) for each environment of this rank.
   virtual std::vector<std::int64_t> task_counts(const std::string& counter) const = 0;
-  // What the counter first_bad_value says, in words: "reward alive", "observation joint_pos[0]".
+  // The value of the counter first_bad_value in words: "reward alive", "observation joint_pos[0]".
   virtual std::string bad_value_text(std::int64_t first_bad_value) const = 0;
 };
 
-// What the configured batch needs on a rank with `envs` environments, without learning.
+// The memory of the configured batch on a rank with `envs` environments, without learning.
 MemoryEstimate estimate_memory(const Config& config, const Prepared& prepared, std::int64_t envs);
 
 // Refuses trajectory fields that neither the model nor a task has and, when the run samples trajectories at

@@ -1,5 +1,5 @@
-// Between the tiles of the device and rows of the host: what files hold and people read is one row per
-// environment; what kernels read is [tile][element][32].
+// Conversion between tiles of the device and rows of the host: files and people read one row per environment,
+// kernels read [tile][element][32].
 #pragma once
 
 #include <cstddef>

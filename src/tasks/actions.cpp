@@ -63,7 +63,7 @@ void set_clip(CompiledAction& action, const TermConfig& term) {
   action.high = (*term.clip)[1];
 }
 
-// What an expression adds to the controls of the term's actions.
+// The offset that an expression adds to the controls of the term's actions.
 void set_offset_expressions(std::vector<CompiledAction>& actions, const TermConfig& term,
                             const std::string& key) {
   if (term.offset.expression.empty()) return;
@@ -80,7 +80,7 @@ std::vector<CompiledAction> expression_actions(const TermConfig& term, const Tas
                                                const std::string& key) {
   const std::vector<std::string> known = names_of(model.actuators);
   if (term.names_kind != ElementKind::actuators || term.names.empty())
-    throw InputError(term.where_expression, key, "an action by expression without actuators",
+    throw InputError(term.where_expression, key, "an action with an expression but without actuators",
                      "actuators: [names], of " + list(known));
   std::vector<std::size_t> places;
   for (const std::string& entry : term.names)

@@ -1,6 +1,6 @@
-// The actions of a task: which actuator each component of the policy's output drives, and how it becomes a
-// control. Each kind of action needs its kind of actuator; components of an action may also drive none, for
-// assignments (compile_act) to read.
+// The actions of a task: the actuator that each component of the policy's output drives, and the way from it
+// to a control. Each kind of action needs its kind of actuator; components of an action may also drive none,
+// for assignments (compile_act) to read.
 #pragma once
 
 #include <cstddef>

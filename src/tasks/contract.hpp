@@ -1,5 +1,5 @@
-// What a policy and the robot that it drives have to agree on, for programs: as JSON, in results files and in
-// exported policies.
+// The interface between a policy and the robot that it drives, for
+// programs: as JSON, in results files and in exported policies.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Curricula: numbers of a task, known by name in its expressions, that change between the iterations of a
-// training with what it measures.
+// Curricula: named numbers of a task's expressions that change between the iterations of a training,
+// according to its metrics.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct VariableMean {
   int element = 0;   // of the task's field `kept`
 };
 
-// What a training measures in each iteration, for updates to read.
+// The metrics of a training in each iteration, for updates to read.
 struct CurriculumMetric {
   std::string name, unit, meaning;
 };

@@ -72,7 +72,7 @@ std::string Syntax::canonical() const {
 
 namespace {
 
-// What other languages write with a word or sign, and how it is written here.
+// Words and signs of other languages, and how they are written here.
 struct ForeignSpelling {
   std::string_view word, here;
 };

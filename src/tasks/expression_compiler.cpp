@@ -390,7 +390,7 @@ Value ExpressionCompiler::value(const Syntax& tree, const ExpressionSource& sour
     case Syntax::Kind::call:
       return call_value(tree, source);
     case Syntax::Kind::text:
-      refuse_expression(source, tree.column, "'" + tree.text + "' in quotes is no value",
+      refuse_expression(source, tree.column, "'" + tree.text + "' in quotes is not a value",
                         "a number, a quantity or a formula; names stand in quotes in [...] and where a "
                         "function takes them");
     case Syntax::Kind::vector: {
@@ -423,7 +423,7 @@ Value ExpressionCompiler::apply(Operation operation, const Syntax& tree, const E
   std::size_t size = 1;
   for (const Value& argument : arguments) {
     if (argument.empty())
-      refuse_expression(source, tree.column, "a quantity that this model has none of", "a number");
+      refuse_expression(source, tree.column, "a quantity without elements in this model", "a number");
     if (argument.size() == 1) continue;
     if (size != 1 && argument.size() != size)
       refuse_expression(source, tree.column,

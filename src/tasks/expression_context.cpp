@@ -89,7 +89,7 @@ std::vector<Quantity::Element> by_sensor(const TaskModel& model) {
   return elements;
 }
 
-// What the elements of a field of State or Data are called.
+// The names of the elements of a field of State or Data.
 void name_elements(Quantity& field, FieldElement element, const TaskModel& model) {
   const auto named = [&](const char* kind, std::vector<Quantity::Element> elements, int row = 1) {
     field.element_kind = kind;

@@ -25,7 +25,7 @@ Formula reduced(Operation operation) {
   return [operation](FunctionCall& call) { return reduce(call, operation, call.arguments[0]); };
 }
 
-// Of one argument its components joined; of several, component by component, the arguments.
+// Folds the components of one argument, or several arguments component by component.
 Formula extreme(Operation operation) {
   return [operation](FunctionCall& call) {
     if (call.arguments.size() == 1) return reduce(call, operation, call.arguments[0]);
@@ -43,7 +43,7 @@ Formula truth_of(Operation operation) {
   };
 }
 
-// Of two vectors of `size`.
+// The operation on two vectors of `size`.
 Formula product_of_vectors(std::size_t size, Value (*product)(ExpressionGraph&, const Value&, const Value&)) {
   return [size, product](FunctionCall& call) {
     const Value &x = call.arguments[0], &y = call.arguments[1];
@@ -204,7 +204,7 @@ const std::vector<ExpressionFunction>& expression_functions() {
        "in_contact in each physics step of the control step, the last one first; right after a reset, in the "
        "state of the reset",
        contact_history(contact_found), true},
-      {"is_finite", "x", "is_finite([1, 1 / 0])", "1 where x is neither infinite nor undefined", finite},
+      {"is_finite", "x", "is_finite([1, 1 / 0])", "1 where x is neither infinite nor NaN", finite},
       {"last_air_time", "a[, b]", "last_air_time(foot)",
        "time [s] that a was in the air before its last contact", contact_time(ContactTime::last_air), true},
       {"last_contact_time", "a[, b]", "last_contact_time(foot)",
@@ -225,7 +225,7 @@ const std::vector<ExpressionFunction>& expression_functions() {
        "x at the previous control step, as observations saw it; right after a reset, at the reset", previous,
        true},
       {"product", "x", "product([2, 3])", "product of the components", product_of_components},
-      {"quat_conjugate", "q", "quat_conjugate([0.6, 0.8, 0, 0])", "the inverse turn of a unit quaternion",
+      {"quat_conjugate", "q", "quat_conjugate([0.6, 0.8, 0, 0])", "inverse rotation of a unit quaternion",
        conjugate},
       {"quat_from_euler", "roll, pitch, yaw", "quat_from_euler(0, 0, pi)",
        "quaternion (w, x, y, z) of turns about x, then y, then z [rad]", quaternion_from_euler},
@@ -236,15 +236,16 @@ const std::vector<ExpressionFunction>& expression_functions() {
        "distance [m] from each point of a frame (body, 'site:<site>', 'geom:<geom>') along a direction, "
        "[0, 0, -1] unless given, to the nearest geom (mj_ray), always of the current state; -1: none within "
        "max_distance. alignment of "
-       "points and directions: base, the axes of the frame (default); yaw, the world's, turned as the frame "
-       "is about z; world. geoms: names, as of contact_force; not given: visible ones that no joint moves",
+       "points and directions: base, the axes of the frame (default); yaw, the world's, turned with the "
+       "frame "
+       "about z; world. geoms: names, as of contact_force; not given: visible ones that no joint moves",
        ray_distances, true},
-      {"repeat", "x, n", "repeat([1, 2], 2)", "the components of x, n times over", repeated, true},
+      {"repeat", "x, n", "repeat([1, 2], 2)", "the components of x, repeated n times", repeated, true},
       {"rotate", "orientation, v", "rotate([0, 0, 0, 1], [1, 2, 3])",
-       "v, given in the axes of a frame, in those of the world; orientation: quaternion or matrix of 9",
+       "v rotated from the axes of a frame into the world's; orientation: quaternion or matrix of 9",
        rotation(false)},
       {"rotate_inverse", "orientation, v", "rotate_inverse(xmat[torso], body_lin_vel[torso])",
-       "v, given in the world's axes, in those of the frame", rotation(true)},
+       "v rotated from the world's axes into those of the frame", rotation(true)},
       {"select", "c, a, b", "select(1 < 2, 3, 4)", "a where c is true, else b; the same as c ? a : b",
        componentwise(Operation::select)},
       {"sign", "x", "sign(-2)", "-1, 0 or 1", componentwise(Operation::sign)},
@@ -264,7 +265,8 @@ const std::vector<ExpressionFunction>& expression_functions() {
       {"tan", "x", "tan(1)", "tangent of x [rad]", componentwise(Operation::tangent)},
       {"tanh", "x", "tanh(1)", "hyperbolic tangent", componentwise(Operation::hyperbolic_tangent)},
       {"to_frame", "position, orientation, point", "to_frame(xpos[torso], xquat[torso], site_xpos[hand])",
-       "a point of the world as a frame sees it: rotate_inverse(orientation, point - position)", in_frame},
+       "a point of the world in a frame's coordinates: rotate_inverse(orientation, point - position)",
+       in_frame},
       {"tolerance", "x, lower = 0, upper = 0, margin = 0, sigmoid = gaussian, value_at_margin = 0.1",
        "tolerance(0.5, lower = 1, upper = inf, margin = 1, sigmoid = linear)",
        "1 where lower <= x <= upper, else a sigmoid that falls to value_at_margin at the distance margin "
@@ -273,7 +275,7 @@ const std::vector<ExpressionFunction>& expression_functions() {
        tolerance, true},
       {"uniform", "low, high[, n]", "uniform(-1, 1, n = 2)", "uniform random numbers in [low, high)",
        uniform_numbers(), true},
-      {"wrap_to_pi", "x", "wrap_to_pi(4)", "the angle x [rad] brought to [-pi, pi)", wrapped_angle},
+      {"wrap_to_pi", "x", "wrap_to_pi(4)", "the angle x [rad] wrapped to [-pi, pi)", wrapped_angle},
   };
   return functions;
 }

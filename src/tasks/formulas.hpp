@@ -1,5 +1,5 @@
-// What formulas are written with: the code behind the functions that expressions call, which turns a call
-// into nodes of the graph. Below it the formulas that have files of their own, for the table in
+// Helpers for formulas: the code behind the functions that expressions call, which turns a call into nodes of
+// the graph. Below it the formulas that have files of their own, for the table in
 // src/tasks/expression_functions.cpp.
 #pragma once
 

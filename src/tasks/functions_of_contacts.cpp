@@ -1,5 +1,5 @@
-// Formulas of contacts: what touches what, with which force, and for how long. Times are a variable that the
-// formula adds to the task.
+// Formulas of contacts: between which geoms, with which force, and for how long. Durations are kept in a
+// variable that the formula adds to the task.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,8 +29,8 @@ ContactGroups groups_of(FunctionCall& call) {
   groups.second.flip();
   if (call.parts[1]) groups.second = geoms_named(call, *call.parts[1]);
   if (call.compiler.context().contact_query(groups) < 0)
-    refuse(call, "contacts between geoms that never touch",
-           "geoms whose contype and conaffinity let them touch, of bodies that are not joined");
+    refuse(call, "contacts between geoms that cannot collide",
+           "geoms whose contype and conaffinity let them collide, of bodies that are not joined");
   return groups;
 }
 
@@ -113,7 +113,7 @@ std::vector<bool> geoms_named(FunctionCall& call, const Syntax& part) {
     return members;
   }
   if (part.kind != Syntax::Kind::name && part.kind != Syntax::Kind::text)
-    refuse_expression(call.source, part.column, "no name of a geom or body",
+    refuse_expression(call.source, part.column, "not the name of a geom or body",
                       "a name, 'subtree:<body>', or a list of them: [left_foot, right_foot]");
   const auto index_of = [](const std::vector<std::string>& names, const std::string& name) {
     return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());

@@ -1,5 +1,5 @@
-// Formulas of rays: how far it is from points of a frame to the nearest geom, and patterns of such points.
-// Which rays there are is fixed when the task is compiled; the physics answers them once a step
+// Formulas of rays: distances from points of a frame to the nearest geom, and patterns of such points. The
+// rays are fixed when the task is compiled; the physics computes them once a step
 // (kernels/tasks/ray_queries.hpp).
 #include <fmt/format.h>
 
@@ -22,7 +22,7 @@ void frame_named(FunctionCall& call, const Syntax& part, RayRequest& request) {
   const TaskModel& model = call.compiler.context().model();
   const auto named = part.kind == Syntax::Kind::name || part.kind == Syntax::Kind::text;
   if (!named)
-    refuse_expression(call.source, part.column, "no name of a frame",
+    refuse_expression(call.source, part.column, "not the name of a frame",
                       "a body, 'site:<site>' or 'geom:<geom>'");
   const auto place = [&](const std::string& kind, const std::vector<std::string>& names,
                          const std::string& name) {
@@ -71,7 +71,7 @@ RayAlignment alignment_named(FunctionCall& call, const Syntax& part) {
     for (const auto& [name, alignment] :
          {std::pair{"base", RayAlignment::base}, {"yaw", RayAlignment::yaw}, {"world", RayAlignment::world}})
       if (part.text == name) return alignment;
-  refuse_expression(call.source, part.column, "no alignment of rays", "base, yaw, world");
+  refuse_expression(call.source, part.column, "not an alignment of rays", "base, yaw, world");
 }
 
 }  // namespace

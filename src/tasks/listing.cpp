@@ -54,7 +54,7 @@ TaskModel one_of_everything() {
   return model;
 }
 
-// Of examples.
+// The control step of examples.
 constexpr ControlStep kListedStep{.dt = 0.02, .physics_steps = 4};
 
 ExpressionSource example_source(const std::string& text) {
@@ -221,9 +221,9 @@ std::string functions_text() {
   std::string text =
       "# operators: + - * / ^, < <= > >= == !=, && || !, condition ? a : b; numbers and vectors mix, "
       "component by\n"
-      "# component; vectors are [a, b], their parts v[0], v[1:3], v[::2], v.x to v.w, and of named elements\n"
-      "# qpos[hinge], qpos['pattern.*']; prev(variable) is a last value; true is 1 and false 0\n"
-      "# function: meaning; example and what it gives, or how many components\n";
+      "# component; vectors are [a, b], their parts v[0], v[1:3], v[::2], v.x to v.w; named elements are\n"
+      "# qpos[hinge], qpos['pattern.*']; prev(variable) is its previous value; true is 1 and false 0\n"
+      "# function: meaning; example and its value, or the number of components\n";
   for (const ExpressionFunction& function : expression_functions()) {
     const Evaluated result = evaluated(model, function.example);
     text += fmt::format("{}({})\n    {}\n    {} -> {}\n", function.name, function.arguments, function.meaning,
@@ -241,7 +241,7 @@ std::string metrics_text() {
   for (const CurriculumMetric& metric : curriculum_metrics()) add(metric.name, metric.unit, metric.meaning);
   add("dt", "s", "duration of a control step");
   add("max_episode_steps", "1", "control steps of the longest episode; 0: endless");
-  add("<definition>", "task", "a definition of the task, where it is made of numbers that updates know");
+  add("<definition>", "task", "a definition of the task that uses only the numbers of this list");
   add("reward_<name>", "reward", "part of episode_return that this reward makes up");
   add("termination_<name>", "1", "share of the ended episodes in whose last step this termination held");
   add("metric_<name>", "task", "mean of this metric over the ended episodes");
@@ -272,7 +272,7 @@ std::string quantities_text(const Prepared& prepared, const TaskConfig& config) 
     for (const auto& [name, meaning] :
          {std::pair{"terminated",
                     "in rewards: 1 where the episode ended in this step, by a failure or by success"},
-          {"time_out", "in rewards: 1 where its time was over in this step"}})
+          {"time_out", "in rewards: 1 where the episode reached its time limit in this step"}})
       text += padded(name, 22) + padded("1", 22) + padded("1", 18) + meaning + "\n";
   for (const auto& [name, expression] : config.definitions)
     text += padded(name, 22) + padded("", 22) + padded("task", 18) + "definition: " + expression + "\n";

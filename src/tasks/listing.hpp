@@ -1,5 +1,5 @@
-// What tasks are written with and what a task consists of, as text for people: driven by the tables of terms,
-// functions and quantities.
+// Lists for people of the terms, functions and quantities that tasks may use, and of the parts of one task:
+// driven by the tables of terms, functions and quantities.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace maniple {
 std::string terms_text();
 // Every function: parameters, components and value of an example, meaning.
 std::string functions_text();
-// What updates of curricula read: name, unit, meaning.
+// The metrics that updates of curricula read: name, unit, meaning.
 std::string metrics_text();
 // Every quantity: components, unit, where it is known, meaning, an example. With a model, its own numbers and
 // names, and those of the task if there is one.

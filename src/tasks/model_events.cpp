@@ -34,7 +34,7 @@ struct Element {
   int first = 0, size = 1;
 };
 
-// Those that an event can name, and what the deck calls them.
+// The elements that an event can name, and their name in the deck.
 struct Elements {
   ElementKind kind = ElementKind::none;
   std::vector<Element> all;
@@ -201,7 +201,7 @@ std::string drawn_text(Distribution distribution, const std::vector<TermNumber>&
   return fmt::format(fmt::runtime(form), end(range[0]), end(range[1]));
 }
 
-// What the operation makes of a draw, for a number that is `value` in the model.
+// The result of the operation on a draw, for a number that is `value` in the model.
 std::string operated(FieldOperation operation, double value, const std::string& draw) {
   if (operation == FieldOperation::abs) return draw;
   return fmt::format("({}) {} {}", value, operation == FieldOperation::scale ? "*" : "+", draw);

@@ -1,5 +1,5 @@
-// The program that shows a task to its policy and critic, with what happens to an observation on the way:
-// noise, clipping, scale, delay and history.
+// The program that computes the observations of policy and
+// critic, with noise, clipping, scale, delay and history of each.
 #pragma once
 
 #include "src/tasks/expression_compiler.hpp"

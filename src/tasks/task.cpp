@@ -38,7 +38,7 @@ Derived stage_of(int element, const std::vector<FieldInfo>& fields, const TaskMo
   return kinematic ? Derived::kinematics : Derived::forward;
 }
 
-// What a program reads of Data.
+// The stages that a program needs for what it reads of Data.
 struct DerivedNeeds {
   Derived fresh = Derived::none;    // stages that must belong to the current state
   Derived stepped = Derived::none;  // stages that fill what a physics step would have left

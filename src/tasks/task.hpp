@@ -1,5 +1,5 @@
-// A task compiled against a model: the deck's terms and expressions as programs for the device, and what
-// host code must know about them (names, counts, weights). Nothing here depends on precision or ranks.
+// A task compiled against a model: the deck's terms and expressions as programs for the device, and the facts
+// about them that host code needs (names, counts, weights). Nothing here depends on precision or ranks.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is added, and in which order, is part of checkpoints: a change here makes old ones look foreign.
+// The digest's contents and their order are part of checkpoints: a change here makes old ones look foreign.
 #include "src/tasks/task_digest.hpp"
 
 #include <bit>

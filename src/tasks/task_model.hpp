@@ -1,5 +1,5 @@
-// What a task needs to know about the model: names, addresses, defaults. Everything is in double
-// precision and in MuJoCo's order.
+// The facts of the model that a task needs: names, addresses,
+// defaults. Everything is in double precision and in MuJoCo's order.
 #pragma once
 
 #include <algorithm>

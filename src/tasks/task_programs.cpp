@@ -20,7 +20,7 @@ namespace {
 // The termination that says whether an episode reached its goal, by Isaac Lab's convention.
 constexpr const char* kSuccess = "success";
 
-// What a reset or event assigns.
+// The quantity that a reset or event assigns.
 std::vector<TermExpression> assignments_of(const TermConfig& term, TermKind kind, const TaskModel& model,
                                            const std::string& key) {
   if (!term.field.empty()) return field_assignments(term, model, key);
@@ -129,10 +129,9 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
     mistakes.gather([&] { add_termination(term, key_of(TermKind::termination, term, i)); });
   }
   if (task.max_episode_steps > 0 && !ends_in_time)
-    mistakes.add(
-        {config.where, config.episode_steps > 0 ? "task.episode_steps" : "task.episode_length",
-         fmt::format("{} control steps, but nothing ends an episode in time", task.max_episode_steps),
-         "with 'time_out: {term: time_out}' in task.terminations, or 0 (endless)"});
+    mistakes.add({config.where, config.episode_steps > 0 ? "task.episode_steps" : "task.episode_length",
+                  fmt::format("{} control steps, but no termination is a time-out", task.max_episode_steps),
+                  "with 'time_out: {term: time_out}' in task.terminations, or 0 (endless)"});
   // (both may hold in a step, as in Gymnasium and Isaac Lab)
   evaluate.set_name("terminated", terminated);
   evaluate.set_name("time_out", time_out);

@@ -1,5 +1,5 @@
-// The programs of a task but for what it observes (src/tasks/observations.hpp): each function compiles what a
-// deck says of one moment of a control step, and leaves the program in the task.
+// The programs of a task except its observations (src/tasks/observations.hpp): each function compiles a
+// deck's expressions for one moment of a control step, and leaves the program in the task.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
 // Events at start-up and resets that set fields of the model.
 void compile_model_events(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
                           ConstantPool& constants, CompiledTask& task);
-// What a reset sets: the keyframe, the terms of resets, then events.
+// The program of a reset: the keyframe, the terms of resets, then events.
 void compile_resets(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
                     ConstantPool& constants, CompiledTask& task);
 // Whether a fresh state stays.

@@ -1,5 +1,5 @@
-// What the terms of all sections of a task share: their keys in messages, the expressions that they stand
-// for, and their numbers for each element.
+// Common parts of the terms of all sections of a task: their keys in messages, the expressions that they
+// stand for, and their numbers for each element.
 #pragma once
 
 #include <cstddef>

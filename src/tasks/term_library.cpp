@@ -1,5 +1,5 @@
 // The table of the library's terms: their names, elements, parameters and meanings, with a recipe for each.
-// What recipes write is in src/tasks/term_recipes.cpp.
+// Their expressions are written by src/tasks/term_recipes.cpp.
 #include <algorithm>
 #include <initializer_list>
 #include <numbers>
@@ -27,7 +27,7 @@ constexpr TermNames kNoNames, kJoints{ElementKind::joints},
     kRootBodies{ElementKind::bodies, DefaultNames::root_body}, kActuators{ElementKind::actuators},
     kSensors{ElementKind::sensors};
 
-// What numbers of terms may be. Angles beyond a turn are degrees.
+// Allowed numbers of terms. Angles beyond a turn are taken for degrees and refused.
 constexpr double kTurn = 2 * std::numbers::pi;
 const Allowed kFraction{0, 1}, kNotNegative{.low = 0}, kPositive{.low = 0, .above_low = true},
     kAngle{-kTurn, kTurn}, kTilt{.low = 0, .high = std::numbers::pi, .above_low = true};
@@ -194,14 +194,14 @@ std::vector<LibraryTerm> make_library() {
       term(Kind::observation, "feet_contact_forces", kBodies, "contact force on each body, world axes [N]",
            each("contact_force(%)")),
       term(Kind::observation, "height_scan", kRootBodies,
-           "height of the body above the geoms that stand still, below the points of a grid around it that "
-           "turns as it does about z, minus height_offset; max_distance where there is none [m]",
+           "height of the body above fixed geoms, measured below the points of a grid around it that "
+           "turns with it about z, minus height_offset; max_distance where no geom is below [m]",
            height_scan,
-           {{"length", 1, "m", "of the grid, along the body's x", {1}},
-            {"width", 1, "m", "of the grid, along its y", {1}},
-            {"resolution", 1, "m", "distance of its points", {0.1}},
-            {"max_distance", 1, "m", "how far down the rays look", {10}},
-            {"height_offset", 1, "m", "height that counts as 0: the originals' offset", {0}}}),
+           {{"length", 1, "m", "length of the grid along the body's x", {1}},
+            {"width", 1, "m", "width of the grid along the body's y", {1}},
+            {"resolution", 1, "m", "spacing of its points", {0.1}},
+            {"max_distance", 1, "m", "length of the rays", {10}},
+            {"height_offset", 1, "m", "height at which the observation is 0", {0}}}),
       // ---- rewards ----
       of_command(term(Kind::reward, "track_lin_vel_xy_exp", kRootBody,
                       "kernel of the error of the planar velocity in the body's axes",
@@ -213,25 +213,28 @@ std::vector<LibraryTerm> make_library() {
                       {{"std", 1, "rad/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}})),
       of_command(term(
           Kind::reward, "feet_air_time", kBodies,
-          "time in the air beyond a threshold, at touchdown, where the command moves",
+          "time in the air beyond a threshold, at touchdown, while the command is to walk",
           sum_over("(last_air_time(%) - {threshold}) * first_contact(%)", "(norm({command}[0:2]) > 0.1) * #"),
           {{"threshold", 1, "s", "of a step", {}, kNotNegative}})),
-      of_command(
-          term(Kind::reward, "feet_air_time_positive_biped", kBodies,
-               "shortest time of the feet in their mode, in single stance, up to a threshold, where the "
-               "command moves",
-               biped_air_time, {{"threshold", 1, "s", "of a step", {}, kNotNegative}})),
+      of_command(term(Kind::reward, "feet_air_time_positive_biped", kBodies,
+                      "in single stance the shorter time of the feet in contact or in the air, up to a "
+                      "threshold, while the command is to walk",
+                      biped_air_time, {{"threshold", 1, "s", "of a step", {}, kNotNegative}})),
       term(Kind::reward, "feet_slide", kBodies, "speed over ground of bodies in contact",
            sum_over("norm(body_lin_vel[%][0:2]) * (norm(contact_force(%)) > 1)")),
       term(Kind::reward, "undesired_contacts", kBodies, "number of bodies whose contact force is too large",
            sum_over("norm(contact_force(%)) > {threshold}"),
            {{"threshold", 1, "N", "largest allowed force", {}, kNotNegative}}),
-      of_command(
-          term(Kind::reward, "stand_still_joint_deviation_l1", kAllJoints,
-               "absolute deviations from the default positions where the command is to stand",
-               formula("(norm({command}[0:2]) < {command_threshold}) * sum(abs(joint_pos% - "
-                       "default_joint_pos%))"),
-               {{"command_threshold", 1, "m/s", "smallest command that moves", {0.06}, kNotNegative}})),
+      of_command(term(Kind::reward, "stand_still_joint_deviation_l1", kAllJoints,
+                      "absolute deviations from the default positions where the command is to stand",
+                      formula("(norm({command}[0:2]) < {command_threshold}) * sum(abs(joint_pos% - "
+                              "default_joint_pos%))"),
+                      {{"command_threshold",
+                        1,
+                        "m/s",
+                        "speed below which the command is to stand",
+                        {0.06},
+                        kNotNegative}})),
       term(Kind::reward, "is_alive", kNoNames, "1 unless the episode was terminated in this step",
            formula("!terminated")),
       term(Kind::reward, "is_terminated", kNoNames,
@@ -273,7 +276,7 @@ std::vector<LibraryTerm> make_library() {
       term(Kind::reward, "action_l2", kNoNames, "squares of the action", formula("sum(action^2)")),
       // ---- terminations ----
       term(Kind::termination, "time_out", kNoNames,
-           "the episode is as long as episode_length (a truncation, no failure)",
+           "the episode has reached episode_length (a truncation, not a failure)",
            formula("episode_step >= max_episode_steps")),
       term(Kind::termination, "joint_pos_out_of_limit", kAllJoints,
            "a joint is beyond its range in the model", out_of_limits),
@@ -294,9 +297,9 @@ std::vector<LibraryTerm> make_library() {
            {{"threshold", 1, "N", "largest allowed force", {}, kNotNegative}}),
       needing(kTerrainNeed,
               term(Kind::termination, "terrain_out_of_bounds", kRootBody,
-                   "the body has come near to the end of the terrain, its border included, or beyond it",
+                   "the body is near the edge of the terrain, which includes the border, or beyond it",
                    out_of_terrain,
-                   {{"distance_buffer", 1, "m", "distance to the end that is too near", {3}, kNotNegative}})),
+                   {{"distance_buffer", 1, "m", "least distance to the edge", {3}, kNotNegative}})),
       // ---- curricula ----
       needing(
           kTerrainNeed,

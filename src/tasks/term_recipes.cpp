@@ -1,4 +1,4 @@
-// Recipes write text: what they make can be read, and written in a deck, as any other expression.
+// Recipes write text: their results can be read, and written in a deck, as any other expression.
 #include "src/tasks/term_recipes.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How a term of a deck finds its entry in the library, its elements in the model, and its parameters.
+// Resolution of a deck's term: its entry in the library, its elements in the model, and its parameters.
 #include "src/tasks/terms.hpp"
 
 #include <fmt/format.h>

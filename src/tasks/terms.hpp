@@ -24,7 +24,7 @@ struct TermParameter {
   Allowed allowed = {};                    // each number; expressions are not checked
 };
 
-// What a term writes: an expression, and in resets the quantity that it is assigned to.
+// The text of a term: an expression, and in resets the quantity that it is assigned to.
 struct TermExpression {
   std::string target;
   std::string text;
@@ -51,7 +51,7 @@ struct JointDrive {
   std::function<double(const TermRequest&, const TaskJoint&)> offset = {};  // added to the deck's
 };
 
-// What the model must have beyond the elements that a term names.
+// Requirements on the model beyond the elements that a term names.
 struct ModelNeed {
   std::function<bool(const TaskModel&)> met;
   std::string missing, instead;  // for messages

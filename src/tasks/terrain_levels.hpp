@@ -1,5 +1,5 @@
-// Levels of environments on a terrain as curricula: what a term of task.curricula becomes before a task is
-// compiled.
+// Levels of environments on a terrain as curricula: the rewriting
+// of a term of task.curricula before a task is compiled.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-"""A SLURM cluster on one machine: Debian's packages, one slurmctld, and several slurmd that play a node each.
+"""A SLURM cluster on one machine: Debian's packages, one slurmctld, and several slurmd, one for each node.
 
 Debian builds SLURM with --enable-multiple-slurmd, which this uses. No munge, no cgroups, no accounting."""
 

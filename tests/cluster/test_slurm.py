@@ -1,5 +1,5 @@
-"""jobs/slurm/train.sbatch under SLURM itself, two nodes on this machine: what happens to steps that cannot start, to
-jobs that go back into the queue, and to jobs whose node dies."""
+"""jobs/slurm/train.sbatch under SLURM itself, two nodes on this machine: steps that cannot start, jobs that go back
+into the queue, and jobs whose node dies."""
 
 import sys
 from pathlib import Path

@@ -1,5 +1,5 @@
-// Memory of a device that is not there: the program may not touch it, and copies reach it another way.
-// Whatever the program does wrong with it ends the process with a message, as a device would not always do.
+// Memory of a device that does not exist: the program may not touch it, and copies reach it another way. Any
+// wrong access ends the process with a message, which a real device would not always do.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// NCCL without devices: sums over MPI of memory that stands for a device's.
+// NCCL without devices: sums over MPI of memory that stands in for a device's.
 #include <mpi.h>
 #include <nccl.h>
 

@@ -1,6 +1,6 @@
 // CUDA's runtime without a device, to be loaded before the real one (LD_PRELOAD): memory that the host may
 // not touch, copies between it and the host, and launches that are checked and counted, but execute nothing.
-// So what kernels would have written stays as it was: the program's flow is tested, and no number.
+// The outputs of kernels stay unchanged: the program's flow is tested, and no number.
 //
 // FAKE_DEVICE_COUNT (devices, 1), FAKE_DEVICE_MEMORY (bytes of each), FAKE_DEVICE_CAPABILITY ("9.0"),
 // FAKE_DEVICE_REPORT (a file, see fake_trace.hpp).

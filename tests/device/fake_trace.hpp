@@ -1,5 +1,5 @@
-// What a program asked of the device: how often, and how many bytes. Tests compare it with what a step of a
-// simulation or a minibatch may cost.
+// A trace of the program's requests to the device: how often, and how many bytes. Tests compare it with the
+// allowed cost of a step of a simulation or a minibatch.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-"""What the kernels of maniple_device_code take of a GPU, compared with resources.txt: registers and stack after the
-link, spills, instructions. Growth by over 5 % fails; less than before by over 5 % is said.
+"""Resources of the kernels of maniple_device_code on a GPU, compared with resources.txt: registers and stack after the
+link, spills, instructions. Growth by over 5 % fails; a decrease by over 5 % is reported.
 
     python tests/device/resources.py build/tests/device            compares, and writes resources.txt there
     python tests/device/resources.py build/tests/device --write    makes that the table of the repository

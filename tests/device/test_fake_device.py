@@ -1,4 +1,4 @@
-"""The CUDA runtime without a device sees what programs do wrong: each fault ends a small program, or is an error of
+"""The CUDA runtime without a device detects the faults of programs: each fault ends a small program, or is an error of
 CUDA's, and the same program without the fault runs."""
 # ctest: PROCESSORS 1
 

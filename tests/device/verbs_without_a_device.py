@@ -139,7 +139,7 @@ def test_what_computes_nothing_needs_no_device(maniple):
         maniple(*arguments, ranks=0)
     for settings in ({}, fake(FAKE_DEVICE_COUNT=0)):  # no driver; a driver without a device
         said = maniple("rollout", HUMANOID, "simulation.steps=1", exit_code=1, environment=settings).stderr
-        assert "this build computes on a GPU, and there is none that it can use" in said
+        assert "this build needs a GPU, and there is none that it can use" in said
         assert "validate, inspect and schema need none" in said
 
 

@@ -1,6 +1,6 @@
-// A checkpoint beside a plain MPI-IO write of the same bytes, in pairs: reservation, checksum, seal and
-// rename on one side; open, write, MPI_File_sync and close on the other. What threads do while a run goes on,
-// reading back and pruning, is waited for here and timed on its own.
+// The rate of checkpoints compared with a plain MPI-IO write of the same bytes, in pairs: reservation,
+// checksum, seal and rename on one side; open, write, MPI_File_sync and close on the other. The work of
+// threads beside a run, reading back and pruning, is waited for here and timed on its own.
 //
 //   ninja -C build maniple_checkpoint_rate && mpirun -n 2 build/maniple_checkpoint_rate DIRECTORY [MB]
 //   [pairs]

@@ -1,5 +1,5 @@
-"""A trained half-cheetah, 50 of its episodes, and who learns what from them: a diffusion policy, and behaviour cloning
-here and by robomimic's own code on the same file, with the same settings, for as many updates. Writes a table.
+"""Imitation of a trained half-cheetah from 50 of its episodes: a diffusion policy, and behaviour cloning here and by
+robomimic's own code on the same file, with the same settings, for as many updates. Writes a table.
 
     python tests/perf/clones.py --runs runs/clones
     python tests/perf/clones.py --runs runs/clones --torch-python /usr/bin/python3     # and robomimic's
@@ -52,7 +52,7 @@ def mean_return(directory):
 
 
 def samples_per_second(directory):
-    """Of all but the first iteration."""
+    """Samples per second over all iterations but the first."""
     import h5py
 
     with h5py.File(directory / "results.h5") as file:
@@ -67,7 +67,7 @@ def robomimic_clone(path, hidden, steps, batch, rate, output):
     """Trains robomimic's BC as its train.py does, in this process, and saves its layers."""
 
     class StandIn(types.ModuleType):
-        """What robomimic imports and BC of vectors does not need."""
+        """A stand-in for modules that robomimic imports and BC of vectors does not need."""
 
         def __getattr__(self, name):
             if name.startswith("__"):
@@ -158,7 +158,7 @@ def main():
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--hidden", type=int, nargs="+", default=[256, 256])
     parser.add_argument("--learning-rate", type=float, default=1e-3)
-    parser.add_argument("--episodes", type=int, default=50, help="that evaluations take")
+    parser.add_argument("--episodes", type=int, default=50, help="episodes of an evaluation")
     parser.add_argument("--torch-python", help="a Python that has torch: trains robomimic's BC, too")
     parser.add_argument("--robomimic", nargs=2, metavar=("FILE", "OUTPUT"), help=argparse.SUPPRESS)
     given = parser.parse_args()

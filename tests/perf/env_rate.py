@@ -1,5 +1,5 @@
-"""Environment steps per second of Gymnasium's tasks, with observations, rewards, resets and random actions, beside
-EnvPool in the same minutes on the same cores, and the share of a step that is not physics.
+"""Environment steps per second of Gymnasium's tasks, with observations, rewards, resets and random actions, measured in
+turn with EnvPool on the same cores, and the share of a step that is not physics.
 
     .venv/bin/pip install -r tools/requirements-perf.txt
     python tests/perf/env_rate.py --cores 2 --output env_rate.json
@@ -69,11 +69,11 @@ def of_envpool(task, in_flight, arguments, seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", help="decks of inputs/tasks/gymnasium; default: all")
-    parser.add_argument("--cores", type=int, default=2, help="how many, of those that this process may use")
+    parser.add_argument("--cores", type=int, default=2, help="number of cores, of those that this process may use")
     parser.add_argument("--alternations", type=int, default=3)
     parser.add_argument("--envs", type=int, default=1024, help="environments of Maniple on each core")
     parser.add_argument("--steps", type=int, default=100, help="control steps of Maniple in each turn")
-    parser.add_argument("--seconds", type=float, default=2, help="of EnvPool in each turn and way")
+    parser.add_argument("--seconds", type=float, default=2, help="seconds of EnvPool in each turn and mode")
     parser.add_argument("--precision", choices=("single", "double"), default="single")
     parser.add_argument("--output", type=Path, help="JSON file to write")
     arguments = parser.parse_args()

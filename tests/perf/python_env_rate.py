@@ -1,5 +1,5 @@
-"""Environment steps per second through Python, beside EnvPool in the same minutes on the same cores: what a training
-loop in Python gets, with observations, rewards, episodes and infos as numpy arrays, actions handed over in each step.
+"""Environment steps per second of a training loop in Python, measured in turn with EnvPool on the same cores: with
+observations, rewards, episodes and infos as numpy arrays, and actions handed over in each step.
 
     .venv/bin/pip install -r tools/requirements-perf.txt
     python tests/perf/python_env_rate.py --cores 2 --output python_env_rate.json
@@ -91,9 +91,9 @@ def measured(program, task, arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tasks", nargs="*", help="of inputs/tasks/gymnasium; default: half_cheetah_v5 ant_v5")
-    parser.add_argument("--cores", type=int, default=2, help="how many, of those that this process may use")
-    parser.add_argument("--envs", type=int, default=1024, help="environments in all, of both")
+    parser.add_argument("tasks", nargs="*", help="tasks of inputs/tasks/gymnasium; default: half_cheetah_v5 ant_v5")
+    parser.add_argument("--cores", type=int, default=2, help="number of cores, of those that this process may use")
+    parser.add_argument("--envs", type=int, default=1024, help="total number of environments, for both")
     parser.add_argument("--alternations", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3, help="of each turn")
     parser.add_argument("--precision", choices=("single", "double"), default="single")

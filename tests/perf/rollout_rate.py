@@ -29,7 +29,7 @@ CONTROLS = 4  # sets of random controls, used over and over
 
 
 def model_of(name):
-    """Of Gymnasium, or a file."""
+    """A model of Gymnasium, or of a file."""
     import gymnasium.envs.mujoco
 
     file = Path(gymnasium.envs.mujoco.__file__).parent / "assets" / f"{name}.xml" if name in MODELS else Path(name)
@@ -37,7 +37,7 @@ def model_of(name):
 
 
 def seconds_of(call, seconds):
-    """Median time of a call, which gets its number, within so many seconds; after a first one."""
+    """Median time of a call, which gets its number, over that many seconds; after a first call."""
     call(0)
     times, begun = [], time.perf_counter()
     while len(times) < 3 or time.perf_counter() - begun < seconds:

@@ -73,7 +73,7 @@ def score(task, seed, arguments):
 
 
 def minutes(seconds):
-    """Their mean, rounded."""
+    """The mean of times, rounded."""
     rounded = round(statistics.mean(seconds))
     return f"{rounded // 60} min {rounded % 60} s" if rounded >= 60 else f"{rounded} s"
 

@@ -1,4 +1,4 @@
-"""How well a policy of mjlab's velocity tasks walks: falls, and how far its velocity is from the command.
+"""Quality of walking of a policy of mjlab's velocity tasks: falls, and the error of its velocity against the command.
 
     python tests/perf/velocity_tracking.py inputs/train/mjlab/g1_flat_cpu.yaml runs/mjlab_g1_flat_cpu
 

@@ -1,5 +1,5 @@
-// What libmujoco says: random states of a model, and every field of MANIPLE_DATA_FIELDS after mj_forward.
-// The oracle of the parity tests; nothing of the kernels' mathematics is used here.
+// The oracle of the parity tests, libmujoco: random states of a model, and every field of MANIPLE_DATA_FIELDS
+// after mj_forward. Nothing of the kernels' mathematics is used here.
 #pragma once
 
 #include <mujoco/mujoco.h>

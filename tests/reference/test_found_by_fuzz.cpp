@@ -1,5 +1,5 @@
-// What random models (tests/fuzz) have found, as small as it gets: contacts and rows of the default pose
-// against libmujoco's.
+// Faults that random models (tests/fuzz) have found, each as small as possible: contacts and rows of the
+// default pose against libmujoco's.
 #include <gtest/gtest.h>
 
 #include "tests/reference/constraint_rows.hpp"

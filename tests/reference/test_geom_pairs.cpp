@@ -1,7 +1,7 @@
 // Contacts of two geoms alone against libmujoco's collision functions: thousands of poses for each pair of
-// types that is not trivial, meshes of several kinds among them, generic ones and those in which faces, edges
-// and corners rest on each other, deep and shallow. Where a rounding of the pose makes MuJoCo jump, ours must
-// be one of what it jumps between.
+// types that is not trivial, several kinds of meshes included; generic poses and those in which faces, edges
+// and corners rest on each other, deep and shallow. Where a rounding of the pose makes MuJoCo's contacts
+// jump, ours must equal MuJoCo's on one side of the jump.
 #include <gtest/gtest.h>
 #include <mujoco/mujoco.h>
 

@@ -1,5 +1,5 @@
-// Newton's method where it is hard: stiff rows that cancel each other, friction next to nothing, both
-// precisions. The oracle is libmujoco, in double precision, from the same states.
+// Hard cases of Newton's method: stiff rows that cancel each other, friction of almost zero, both precisions.
+// The oracle is libmujoco, in double precision, from the same states.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Where rays meet geoms, against libmujoco: every type of geom that they meet, from outside and inside, along
-// axes, past edges and beside what they would meet behind them.
+// Intersections of rays with geoms, against libmujoco: every type of geom that rays can meet, from outside
+// and inside, along axes, past edges, and with a geom behind the missed one.
 #include <gtest/gtest.h>
 #include <mujoco/mujoco.h>
 

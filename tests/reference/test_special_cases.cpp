@@ -1,5 +1,5 @@
-// Small models in which a rule of libmujoco's decides that robots rarely meet: joints that are twice on a
-// tendon, matrices that are not positive definite, spheres that touch by a rounding, heaps of shapes.
+// Small models for rules of libmujoco that robots rarely meet: joints that are twice on a tendon, matrices
+// that are not positive definite, spheres that touch by a rounding, heaps of shapes.
 #include <gtest/gtest.h>
 
 #include <cmath>

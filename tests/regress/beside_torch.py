@@ -1,4 +1,4 @@
-"""Networks and their layers beside torch on the same numbers: what the tests of several of them share."""
+"""Comparisons of networks and their layers with torch on the same numbers: helpers that several tests share."""
 
 import json
 import subprocess

@@ -1,5 +1,5 @@
-"""The environments of Gymnasium-Robotics without what its start imports beside them (those of many agents), and with
-MuJoCo's enumerators as numbers, which NumPy's integers no longer equal by themselves."""
+"""The environments of Gymnasium-Robotics without the multi-agent ones that its start imports, and with MuJoCo's
+enumerators as numbers, which NumPy's integers no longer equal by themselves."""
 
 import importlib
 import sys

@@ -1,5 +1,5 @@
-"""Isaac Lab's locomotion tasks written out in numpy on MuJoCo, for the models of inputs/models: what their observations,
-rewards and ends are, of the poses, velocities and forces that libmujoco computes. Sources: isaaclab_tasks,
+"""Isaac Lab's locomotion tasks written out in numpy on MuJoCo, for the models of inputs/models: observations, rewards
+and ends of episodes from the poses, velocities and forces that libmujoco computes. Sources: isaaclab_tasks,
 manager_based/classic/humanoid/mdp (Isaac-Ant-v0, Isaac-Humanoid-v0) and direct/locomotion (their direct variants)."""
 
 from pathlib import Path

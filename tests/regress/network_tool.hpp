@@ -1,4 +1,4 @@
-// What the programs have in common that run networks and layers on numbers from the standard input, for the
+// Common parts of the programs that run networks and layers on numbers from the standard input, for the
 // comparisons with torch: arrays of one precision, one after the other, in torch's order, samples first.
 // Results go to the standard output likewise.
 #pragma once

@@ -1,4 +1,4 @@
-"""Every mistake of a deck is told at once: a line for each, in the order of the file, none that follows from another."""
+"""One message reports every mistake of a deck: a line for each, in file order, none that follows from another."""
 # ctest: PROCESSORS 1
 
 import re

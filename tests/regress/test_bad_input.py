@@ -444,10 +444,10 @@ def test_checkpoint_of_another_task(refused, deck, run_directory, tmp_path):
     # a policy is for what it has been trained to see, even where the sizes are the same
     path = deck("task:\n  observations:\n    - {term: joint_vel_rel}\n    - {term: joint_pos_rel}\n")
     message = refused("evaluate", path, "batch.num_envs=64", f"control.checkpoint={run_directory}", *short(tmp_path))
-    assert re.search(r"\.h5: task\.observations: in another order in this run; allowed: what the policy learned with", message)
+    assert re.search(r"\.h5: task\.observations: in another order in this run; allowed: the value of the training", message)
     # whatever else differs
     message = refused("evaluate", path, "batch.num_envs=64", f"control.checkpoint={run_directory}", *short(tmp_path), change)
-    assert re.search(r"\.h5: task\.observations: in another order in this run; allowed: what the policy learned with", message)
+    assert re.search(r"\.h5: task\.observations: in another order in this run; allowed: the value of the training", message)
     for key in ("batch.num_envs=71", "batch.seed=43", "simulation.precision=double"):
         assert key.split("=")[0] in refused(*resume(run_directory), key)
 
@@ -471,7 +471,7 @@ def test_a_policy_is_tried_in_changed_tasks(maniple, refused, run_directory, tmp
     for changed in ("{term: joint_pos_rel, scale: 2}, {term: joint_vel_rel}", "{term: joint_pos_rel, clip: [-1, 1]}, {term: joint_vel_rel}",
                     "{term: joint_pos_rel, joints: [cart_to_pole, slider_to_cart]}, {term: joint_vel_rel}"):
         message = refused("evaluate", *arguments, f"task.observations=[{changed}]", "output.overwrite=true")
-        assert re.search(r"\.h5: task\.observations: the checkpoint has \{.*\}, this run \{.*\}; allowed: what the policy learned", message)
+        assert re.search(r"\.h5: task\.observations: the checkpoint has \{.*\}, this run \{.*\}; allowed: the value of the training", message)
     assert re.search(r"\.h5: task\.actions: the checkpoint has \{.*\}, this run \{.*scale: 2.*\}; allowed: ",
                      refused("evaluate", *arguments, "output.overwrite=true", "task.actions=[{term: joint_effort, joints: [slider_to_cart], scale: 2}]"))
     # a warm start learns on, also with other terms of the same sizes, which it names
@@ -494,14 +494,14 @@ def test_a_policy_that_does_not_act(refused, run_directory, tmp_path):
     for source in ([], ["control.source=random"]):
         message = refused("rollout", CARTPOLE, "batch.num_envs=64", f"control.checkpoint={run_directory}", *source, *short(tmp_path))
         name = "random" if source else "zero"
-        assert message == (f"command line: control.checkpoint: found a policy that does not act with control.source: {name}; "
+        assert message == (f"command line: control.checkpoint: found a policy that is not used with control.source: {name}; "
                            "allowed: with control.source: policy; control.checkpoint=~ leaves it out")
 
 
 def test_a_training_begins_with_no_checkpoint(refused, run_directory, tmp_path):
     assert refused("train", CARTPOLE, "batch.num_envs=64", f"control.checkpoint={run_directory}", *short(tmp_path)) == (
-        "command line: control.checkpoint: found a policy that a training does not begin with; allowed: with rollout and "
-        "evaluate; learning.warm_start begins with one")
+        "command line: control.checkpoint: found a checkpoint, which trainings do not read here; allowed: with rollout and "
+        "evaluate; learning.warm_start starts a training from one")
 
 
 def test_policy_from_nowhere(refused, run_directory, tmp_path):
@@ -559,7 +559,7 @@ def test_a_deviation_that_runs_away_is_named_once(maniple, tmp_path):
     arguments = ["train", CARTPOLE, "batch.num_envs=64", *short(tmp_path), "learning.iterations=3", "output.overwrite=true",
                  "policy.state_dependent_std=true", "learning.entropy_coef=10", "learning.schedule=fixed", "learning.learning_rate=0.02"]
     said = lambda *keys: re.findall(r"warning: (iteration \d+: the standard deviation of the actions has grown to [\d.e+]+, from 1 "
-                                    r"\(policy.init_std\): they are almost only noise; .* keeps it small)", maniple(*arguments, *keys, ranks=2, timeout=60).stderr)
+                                    r"\(policy.init_std\): the actions are almost only noise; .* keeps it small)", maniple(*arguments, *keys, ranks=2, timeout=60).stderr)
     first, = said()
     assert first.endswith("; policy.max_std or a smaller learning.entropy_coef (it is 10) keeps it small")
     # no advice that is taken already

@@ -1,4 +1,4 @@
-"""What an update learns from on several ranks: small batches of samples and of environments, accumulated batches, batches
+"""The batch of an update on several ranks: small batches of samples and of environments, accumulated batches, batches
 of each rank, scaled learning rates."""
 # ctest: PROCESSORS 1 COST 30
 
@@ -56,7 +56,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
-    """Demonstrations with pictures, of which the last are held out."""
+    """Demonstrations with images, of which the last are held out."""
     made = episodes(12)
     return write_robomimic(tmp_path_factory.mktemp("seen") / "demos.hdf5", made,
                            {"train": range(8), "valid": range(8, 12)}, pictures(made, {"front": (40, 40, 3)}))
@@ -173,7 +173,7 @@ def test_a_batch_of_each_rank(imitate):
         result, found = imitate(f"learning.batch_size={120 // ranks}", "learning.batch_per_rank=true", ranks=ranks)
         assert found == whole
         assert f"effective batch: 120 samples, {120 // ranks} x {ranks} ranks" in result.stdout
-        assert "another number of ranks learns something else" in result.stdout
+        assert "the result depends on the number of ranks" in result.stdout
     result, found = imitate("learning.batch_size=20", "learning.batch_per_rank=true", "learning.accumulate=3", ranks=2)
     assert found == whole
     assert "effective batch: 120 samples, 20 x 3 parts x 2 ranks" in result.stdout

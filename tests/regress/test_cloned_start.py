@@ -1,5 +1,5 @@
-"""train begins with a policy of imitate: its actor acts as the clone did, whatever the data were normalized by, and learns on; the
-same bits on any number of ranks. What cannot be gone on with is refused in one message."""
+"""A training that begins with a policy of imitate: its actor acts as the clone did, however the data were normalized,
+and learns on, with the same bits on any number of ranks. One message refuses unsuitable policies."""
 # ctest: PROCESSORS 1 COST 10
 
 import h5py
@@ -58,7 +58,7 @@ def test_the_actor_acts_as_the_clone_did(maniple, tmp_path, demonstrations, kind
     said = maniple("train", TASK, *TRAIN, *also, f"learning.warm_start={start}", "learning.iterations=1", "learning.learning_rate=1e-30",
                    "learning.schedule=fixed", f"output.directory={tmp_path / 'still'}").stdout
     assert "update 2 of imitate: the actor begins with its weights" in said
-    assert "critic, standard deviation (policy.init_std) and optimizer begin anew" in said and "not there" not in said
+    assert "critic, standard deviation (policy.init_std) and optimizer start fresh" in said and "missing there" not in said
     seen, wanted = first_actions(maniple, clone, tmp_path / "a")
     again, found = first_actions(maniple, tmp_path / "still", tmp_path / "b")
     np.testing.assert_array_equal(seen[:, 0], again[:, 0])

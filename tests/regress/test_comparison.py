@@ -1,5 +1,5 @@
-"""Two evaluations compared episode by episode (maniple.comparison): against the definition of the interval, and against what
-the episodes began with."""
+"""Two evaluations compared episode by episode (maniple.comparison): against the definition of the interval, and against
+the recorded starts of the episodes."""
 # ctest: PROCESSORS 1 COST 30
 
 import shutil

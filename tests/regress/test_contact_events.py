@@ -1,5 +1,5 @@
-"""Events on the friction of contacts: the friction of explicit pairs against libmujoco's, refusals of those that no
-contact has, and a word about draws that change nothing."""
+"""Events on the friction of contacts: the friction of explicit pairs against libmujoco's, refusals of events on geoms
+without contacts, and a warning about draws that change nothing."""
 # ctest: PROCESSORS 1
 
 import re

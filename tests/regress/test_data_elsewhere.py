@@ -1,5 +1,5 @@
-"""Numbers of a data set that are not in its file, or not yet: virtual and external datasets whose sources are missing, files that
-another program writes, and forms that our HDF5 does not read."""
+"""Data sets whose numbers are not in the file, or not yet: virtual and external datasets whose sources are missing,
+files that another program is writing, and forms that our HDF5 does not read."""
 # ctest: PROCESSORS 1
 
 import shutil
@@ -94,7 +94,7 @@ def test_what_our_hdf5_does_not_read_is_written_anew(maniple, tmp_path):
 def test_a_truncated_file(maniple, tmp_path):
     path = write_robomimic(tmp_path / "demos.hdf5", episodes(4))
     path.write_bytes(path.read_bytes()[:-1000])
-    assert "it ends before its last byte, so that it was not written or copied whole" in validated(maniple, path, exit_code=2)
+    assert "it is cut short, because it was not written or copied completely" in validated(maniple, path, exit_code=2)
 
 
 def test_what_no_key_asks_for_is_named(maniple, tmp_path):
@@ -108,7 +108,7 @@ def test_what_no_key_asks_for_is_named(maniple, tmp_path):
 
     one = add(write_robomimic(tmp_path / "one.hdf5", episodes(3)), flag=np.array(True), mat=np.eye(3, dtype=np.float32))
     two = add(write_robomimic(tmp_path / "two.hdf5", episodes(3)), flag=np.array(True), force=np.zeros(2))
-    expected = "data.observations names none; taken: position, velocity; left out: flag (bool), image (uint8 [4, 4, 3]), mat (float32 [3, 3])"
+    expected = "data.observations is empty; used: position, velocity; left out: flag (bool), image (uint8 [4, 4, 3]), mat (float32 [3, 3])"
     assert expected + "\n" in validated(maniple, one, "data.observations=[]")
     assert "left out" not in validated(maniple, one)
     both = [f"data.file=[{one}, {two}]", "learning.steps=2", "policy.hidden=[4]", "learning.batch_size=4"]
@@ -166,7 +166,7 @@ def test_what_a_task_makes_of_demonstrations(maniple, tmp_path):
     deck = ["validate", task, "learning.preset=robomimic", "policy.hidden=[4]", "learning.batch_size=8",
             f"data.file={tmp_path / 'demonstrations.hdf5'}"]
     said = maniple(*deck, "data.frame_stack=3", exit_code=2).stderr
-    assert "data.frame_stack: found 3 with a task of 4 observations; the demonstrations have 4; allowed: 1 with a task whose " in said
+    assert "data.frame_stack: found 3 with a task of 4 observations; the demonstrations have 4; allowed: 1, with a task whose " in said
     assert "(history: 3 at each)" in said
     warning = "task.observations: action shows the policy its own last action, which nothing bounds"
     free = ["policy.squash_actions=false", "data.normalize_actions=mean_std"]

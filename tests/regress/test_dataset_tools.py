@@ -1,4 +1,4 @@
-"""tools/datasets.py: what goes into a file and what does not adds up to what was there, robomimic's reader and ours open the
+"""tools/datasets.py: written and omitted steps add up to those of the input, robomimic's reader and ours open the
 result, and data sets of others, written here in their layouts, become the episodes that they hold."""
 # ctest: PROCESSORS 1
 

@@ -1,5 +1,5 @@
-"""output.dataset: whole episodes of rollout and evaluate as demonstrations. The steps that the run recorded beside them
-say what has to be in the file; robomimic's and Minari's own readers open it."""
+"""output.dataset: whole episodes of rollout and evaluate as demonstrations. They are compared with the steps that the
+run also recorded as trajectories; robomimic's and Minari's own readers open the file."""
 # ctest: PROCESSORS 1 COST 40
 
 import json
@@ -281,7 +281,7 @@ def test_killed_while_writing(maniple, preload, tmp_path):
 BAD = {
     "layout": (["output.dataset=lerobot"], "output.dataset: found 'lerobot'; allowed: none | robomimic | minari"),
     "no task": (["task=~", "initial_state.source=default"], "output.dataset: found robomimic without a task"),
-    "success": (["output.dataset_success=true"], "output.dataset_success: found true with a task that does not say"),
+    "success": (["output.dataset_success=true"], "output.dataset_success: found true with a task that does not define"),
     "none": (["output.dataset=none", "output.dataset_episodes=3"], "output.dataset_episodes: set, but output.dataset is none"),
 }
 
@@ -295,7 +295,7 @@ def test_bad_keys(maniple, tmp_path, case):
 
 def test_what_is_there_stays(maniple, tmp_path):
     result = maniple("train", TASK, "output.dataset=robomimic", f"output.directory={tmp_path / 'run'}", exit_code=2)
-    assert "a data set asked of train" in result.stderr
+    assert "a data set requested from train" in result.stderr
     result = rollout(maniple, tmp_path / "run", "output.dataset_min_return=1000", ranks=2, exit_code=1)
     assert "output.dataset: no episode to write" in result.stderr
     (tmp_path / "old").mkdir()

@@ -1,5 +1,5 @@
-"""Demonstrations read in place: frames and windows are robomimic's own, sample by sample; what is wrong with a file
-is named."""
+"""Demonstrations read in place: frames and windows are robomimic's
+own, sample by sample; messages name the faults of a file."""
 # ctest: PROCESSORS 1 COST 50
 
 import itertools
@@ -258,9 +258,9 @@ BAD = {
                     ["data.observations", "found no /data/demo_0/obs/vel", "there are: image, position, velocity"]),
     "pictures of floats": (put("data/demo_0/obs/image", np.zeros((12, 4, 4, 3), np.float32)), ["data.observations=[image]"],
                            ["data.observations: ", "/data/demo_0/obs/image is float32 [12, 4, 4, 3]",
-                            "allowed: pictures, uint8 [frame, height, width, channels], or numbers"]),
+                            "allowed: images, uint8 [frame, height, width, channels], or numbers"]),
     "pictures of 3 axes": (put("data/demo_0/obs/image", np.zeros((12, 4, 4), np.uint8)), ["data.observations=[image]"],
-                           ["/data/demo_0/obs/image is uint8 [12, 4, 4]", "allowed: pictures, uint8 [frame, height"]),
+                           ["/data/demo_0/obs/image is uint8 [12, 4, 4]", "allowed: images, uint8 [frame, height"]),
     "channels first": (put("data/demo_0/obs/image", np.zeros((12, 3, 84, 84), np.uint8)), ["data.observations=[image]"],
                        ["/data/demo_0/obs/image has the shape [12, 3, 84, 84]", "with at most 4 channels"]),
     "pictures as actions": (None, ["data.actions=[obs/image]"], ["/data/demo_0/obs/image is uint8 [", "allowed: numbers"]),
@@ -290,7 +290,7 @@ BAD = {
         list_of([b"demo_1", b"demo_3"]), ["data.filter_key=train", "data.validation_filter=odd"],
         ["data.validation_filter: ", "/mask/odd and /mask/train have 1 demonstration in common"]),
     "all held out": (list_of([f"demo_{n}".encode() for n in range(4)]), ["data.validation_filter=odd"],
-                     ["data.validation_filter: ", "/mask/odd has all demonstrations, 4", "leaves some to learn from"]),
+                     ["data.validation_filter: ", "/mask/odd has all demonstrations, 4", "leaves some for training"]),
     "short ones held out": (list_of([b"demo_2"]), ["data.validation_filter=odd", "policy.recurrent=gru", "data.pad_sequence=false",
                                                    "policy.recurrent_horizon=100"], ["allowed: at least 100 without padding"]),
     "list of others": (list_of([b"demo_00"]), ["data.filter_key=odd"],
@@ -394,10 +394,10 @@ def test_unequal_pictures(maniple, tmp_path):
     made = episodes(3)
     small, large = (pictures(made, {"agentview_image": (size, size, 3)}) for size in (6, 8))
     a = write_robomimic(tmp_path / "a.hdf5", made, images=[small[0], large[1], small[2]])
-    assert "/data/demo_1/obs/agentview_image has pictures of 8 x 8 x 3; that of demo_0 has pictures of 6 x 6 x 3" in refusal(a)
+    assert "/data/demo_1/obs/agentview_image has images of 8 x 8 x 3; that of demo_0 has images of 6 x 6 x 3" in refusal(a)
     a, b = (write_robomimic(tmp_path / f"{name}.hdf5", made, images=images) for name, images in (("a", small), ("b", large)))
     text = refusal(a, b)
-    assert "b.hdf5: pictures agentview_image of 8 x 8 x 3; those of" in text and "have 6 x 6 x 3" in text
+    assert "b.hdf5: images agentview_image of 8 x 8 x 3; those of" in text and "have 6 x 6 x 3" in text
     for number in range(3):
         change(b, put(f"data/demo_{number}/obs/agentview_image", np.zeros((len(made[number][2]), 2), np.float32)))
     assert "b.hdf5: 0 of the observations are pictures; those of" in refusal(a, b)
@@ -413,7 +413,7 @@ def test_pictures_of_a_task_in_many_files(maniple, tmp_path):
                 demo["obs/joint_vel_rel"] = np.zeros((len(demo["actions"]), 2))
     text = maniple("imitate", "inputs/tasks/isaac_cartpole.yaml", "learning.preset=robomimic",
                    f"data.file=[{paths[0]}, {paths[1]}]", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
-    assert "found pictures (joint_pos_rel) among data.observations" in text
+    assert "found images (joint_pos_rel) among data.observations" in text
 
 
 def test_other_files(maniple, tmp_path):

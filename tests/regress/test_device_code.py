@@ -1,4 +1,4 @@
-"""How .ci/gpu device_code judges what kernels take of a GPU; the kernels themselves are compiled there."""
+"""The comparison of .ci/gpu device_code with its table of resources; the kernels themselves are compiled there."""
 # ctest: PROCESSORS 1
 
 import importlib.util

@@ -1,5 +1,5 @@
-"""Diffusion policies: the windows, the noise, the loss and the plans of the published implementation, written out in
-numpy; the same bits on any number of ranks, continued anywhere; and what fits nothing is refused."""
+"""Diffusion policies: the windows, the noise, the loss and the action sequences of the published implementation,
+written out in numpy; the same bits on any number of ranks, continued anywhere; and refusals of unsuitable settings."""
 # ctest: PROCESSORS 1 COST 60
 
 import subprocess

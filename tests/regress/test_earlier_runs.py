@@ -1,5 +1,5 @@
-"""A run in place of a deck: `maniple VERB RUN key=value` does what the deck of the run would do, from any directory, with
-what decks and keys say over it. And decks by their names."""
+"""A run in place of a deck: `maniple VERB RUN key=value` does the same as the deck of the run, from any directory, with
+decks and keys on the command line taking precedence. And decks by their names."""
 # ctest: PROCESSORS 1 COST 20
 
 import shutil

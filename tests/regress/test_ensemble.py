@@ -1,5 +1,5 @@
-"""Ensembles: runs of one deck with several values of its keys, in one job. Each member is the run that it would be
-alone, whatever happens to the others."""
+"""Ensembles: runs of one deck with several values of its keys, in one job. Each member equals a run by itself, whatever
+happens to the others."""
 # ctest: PROCESSORS 1 COST 50
 
 import csv

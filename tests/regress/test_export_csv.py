@@ -1,4 +1,4 @@
-"""Tables of what results files hold: they read back to the bits of the results."""
+"""Tables of the contents of results files: they read back to the bits of the results."""
 # ctest: PROCESSORS 1
 
 import csv

@@ -1,4 +1,4 @@
-"""Values that nobody gave shrink to what is possible and say so; given ones are refused as before."""
+"""Default values that do not fit shrink with a notice; values of the deck that do not fit are refused."""
 # ctest: PROCESSORS 1
 
 import re
@@ -14,8 +14,8 @@ DECK = "inputs/train/isaac_cartpole.yaml"
 @pytest.mark.parametrize("envs, ranks", [(32, 1), (64, 2)])
 def test_minibatches_of_a_recurrent_policy(maniple, tmp_path, envs, ranks):
     keys = [f"batch.num_envs={envs}", "policy.recurrent=gru", "policy.recurrent_units=8", "learning.iterations=1", "learning.horizon=8"]
-    note = (f"learning.minibatches: using {envs // 32} instead of the default 4, because batch.num_envs {envs} with policy.recurrent gru can be "
-            "divided no further")
+    note = (f"learning.minibatches: using {envs // 32} instead of the default 4, because batch.num_envs {envs} with policy.recurrent gru "
+            "cannot be divided further")
     assert note in maniple("train", DECK, *keys, "learning.minibatches=~", f"output.directory={tmp_path / 'run'}", ranks=ranks).stdout
     with h5py.File(tmp_path / "run/results.h5") as file:
         assert f"minibatches: {envs // 32}\n" in file["run/resolved"].asstr()[()]

@@ -1,5 +1,5 @@
-"""The files of a folder compile together, as a CUDA build compiles them: what one keeps to itself has no name that
-another of its folder has. By day the folders of src with a file that has changed lately are tried, at night all.
+"""The files of a folder compile together, as a CUDA build compiles them: names with internal linkage do not clash
+within a folder. By day the folders of src with a recently changed file are tried, at night all.
 
 The build writes the joined files (tools/cmake/ManipleCuda.cmake). Each is parsed by g++, the host compiler of nvcc,
 one environment in a lane as on a GPU, and with the flags of this build. So are the kernels of

@@ -1,5 +1,5 @@
-"""What an episode begins with beyond its reset terms: physics steps in which it settles, and conditions until which it is
-drawn again; against MuJoCo's own steps and contacts, beside environments whose episodes go on."""
+"""The states with which episodes begin after their reset terms: physics steps for settling, and conditions until which
+states are drawn again; against MuJoCo's own steps and contacts, beside environments whose episodes go on."""
 # ctest: PROCESSORS 1
 
 import h5py

@@ -1,4 +1,4 @@
-"""How a build for GPUs is configured, without a GPU and without Kokkos' sources: packages that say they are a Kokkos
+"""Configuration of a build for GPUs, without a GPU and without Kokkos' sources: packages that say they are a Kokkos
 with CUDA stand in for it."""
 # ctest: PROCESSORS 1
 

@@ -1,4 +1,4 @@
-"""Every header compiles alone: it includes what it uses, whatever a file includes before it.
+"""Every header compiles alone: it includes all that it uses and does not rely on the includes of others.
 
 Each is parsed as the only line of a source, with the compiler and the flags of this build. Where a header brings
 Kokkos in anyway, Kokkos' own header comes precompiled: parsing it a hundred times would take minutes, and as

@@ -1,6 +1,6 @@
-"""Policies from pictures: what a blind policy cannot learn is learned; the same bits on any number of ranks, continued
-anywhere; onnxruntime computes the same losses of the same crops, and the gradient is that of these losses; and what fits
-nothing is refused."""
+"""Policies from images: they learn a task that a blind policy cannot learn; the same bits on any number of ranks,
+continued anywhere; onnxruntime computes the same losses of the same crops, and the gradient is that of these losses;
+and unsuitable settings are refused."""
 # ctest: PROCESSORS 1 COST 60
 
 import functools
@@ -251,14 +251,14 @@ def test_pictures_are_learned(maniple, tmp_path):
 
 
 BAD = {
-    "crop": (["image.crop=[36, 45]"], ["image.crop: found [36, 45]", "allowed: at most [40, 44], the pictures of front"]),
+    "crop": (["image.crop=[36, 45]"], ["image.crop: found [36, 45]", "allowed: at most [40, 44], the size of the images of front"]),
     "crop's list": (["image.crop=[36]"], ["image.crop: found a list of 1", "allowed: [height, width], or []"]),
-    "small": (["image.crop=[32, 30]"], ["image.crop: found 32 x 30 pixels with pictures of front", "allowed: more than 32 in height or width"]),
-    "width": (["image.base_width=24"], ["image.base_width: found 24 with pictures of front"]),
+    "small": (["image.crop=[32, 30]"], ["image.crop: found 32 x 30 pixels with images of front", "allowed: more than 32 in height or width"]),
+    "width": (["image.base_width=24"], ["image.base_width: found 24 with images of front"]),
     "unknown": (["data.observations=[side]"], ["data.observations: ", "found no /data/demo_0/obs/side", "clock, front, wrist"]),
     "evaluation": (["inputs/tasks/isaac_cartpole.yaml", "evaluation.every=1"],
-                   ["evaluation.every: found pictures (front)", "whose environments give no pictures"]),
-    "task": (["inputs/tasks/isaac_cartpole.yaml"], ["task: found pictures (front)"]),
+                   ["evaluation.every: found images (front)", "because environments render no images"]),
+    "task": (["inputs/tasks/isaac_cartpole.yaml"], ["task: found images (front)"]),
 }
 
 
@@ -287,6 +287,6 @@ def test_where_no_pictures_are(maniple, tmp_path, demos):
             f"control.checkpoint={tmp_path / 'run'}", f"output.directory={tmp_path / 'out'}"]
     for verb in (["evaluate"], ["rollout", "control.source=policy", "initial_state.source=task", "simulation.steps=2"]):
         text = maniple(verb[0], *task, *verb[1:], ranks=2, exit_code=2).stderr
-        assert text.count("maniple: error:") == 1 and "policy: it sees pictures: front 40x44x3, wrist 40x40x1" in text
+        assert text.count("maniple: error:") == 1 and "policy: the policy needs images: front 40x44x3, wrist 40x40x1" in text
     text = maniple("validate", *keys, ranks=2).stdout
     assert "observations clock 3, front 40x44x3, wrist 40x40x1; actions 2" in text

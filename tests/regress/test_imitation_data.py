@@ -1,5 +1,5 @@
-"""What a policy that imitates learns from: numbers normalized as the deck asks, the samples of each batch, learning rates; what
-is reported of them; and what another run begins with."""
+"""The data of a policy that imitates: normalization as the deck asks, the samples of each batch, learning rates, their
+reports, and the parameters from which another run begins."""
 # ctest: PROCESSORS 1
 
 import h5py

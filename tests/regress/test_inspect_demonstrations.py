@@ -46,7 +46,7 @@ def test_overview_of_robomimic(maniple, tmp_path):
     assert found["each"] == "of them: " + ", ".join(range_of(actions[:, i]) for i in range(2))
     position = np.concatenate([position[:-1] for position, _, _ in made])
     assert found["obs/position"].split() == ["float32", "[3]", *range_of(position).split()]
-    assert "pictures of 84 x 60, 3 channels" in found["obs/agentview_image"]
+    assert "images of 84 x 60, 3 channels" in found["obs/agentview_image"]
     assert found["and"] == "1 key of next_obs, as obs a sample later"
     assert re.fullmatch(r"[0-9a-f]{64}", found["digest"])
 

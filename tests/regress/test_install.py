@@ -1,5 +1,5 @@
-"""What `cmake --install` leaves runs wherever it is moved to: program, decks, models, job scripts and tools find each other,
-and nothing in them points to the checkout or its build folder."""
+"""Results of `cmake --install` run wherever they are moved to: program, decks, models, job scripts and tools find each
+other, and nothing in them points to the checkout or its build folder."""
 # ctest: PROCESSORS 1
 
 import json

@@ -1,6 +1,6 @@
-"""The job scripts without a cluster: srun, scontrol, mpirun, qsub and qstat are played by small scripts, so that what
-the jobs do with the run's exit code is seen: back into the queue, and on from the checkpoint with other ranks.
-tests/cluster runs the SLURM script under SLURM."""
+"""The job scripts without a cluster: small scripts play srun, scontrol, mpirun, qsub and qstat and show the reactions
+of a job to the run's exit code: back into the queue, and on from the checkpoint with other ranks. tests/cluster runs
+the SLURM script under SLURM."""
 # ctest: PROCESSORS 1 COST 45
 
 import os

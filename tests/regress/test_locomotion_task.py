@@ -1,6 +1,6 @@
-"""A task with everything that a robot that walks is trained with: a velocity command, pushes, noise, delays and
-histories, air times of the feet, an own observation for the critic. It has the same bits on any number of ranks and
-over a restart, and what it draws is what it says."""
+"""A task with all ingredients of legged locomotion: a velocity command, pushes, noise, delays and histories, air times
+of the feet, separate observations for the critic. It has the same bits on any number of ranks and over a restart, and
+its random draws have the stated distributions."""
 # ctest: PROCESSORS 1
 
 import re

@@ -1,5 +1,5 @@
-"""What a task tells of its episodes beside rewards: the statistics of task.metrics and the shares of terminations, against numpy
-over recorded steps, in trajectories, evaluations and trainings."""
+"""Metrics of episodes beside rewards: the statistics of task.metrics and the shares of terminations, against numpy over
+recorded steps, in trajectories, evaluations and trainings."""
 # ctest: PROCESSORS 1
 
 import h5py

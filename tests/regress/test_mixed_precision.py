@@ -1,5 +1,5 @@
-"""Mixed precision (learning.mixed_precision): products of factors rounded to bfloat16 against the same in torch, whole
-networks and trainings beside those in single precision, the same bits on any number of ranks; and a message elsewhere."""
+"""Mixed precision (learning.mixed_precision): products of factors rounded to bfloat16 against the same in torch,
+networks and trainings compared with single precision, the same bits on any number of ranks, and a message elsewhere."""
 # ctest: PROCESSORS 1
 
 import platform
@@ -139,7 +139,7 @@ else:
 
 @pytest.mark.parametrize("arguments, message", [
     (["train", "inputs/train/isaac_cartpole.yaml", "learning.mixed_precision=bf16"],
-     "learning.mixed_precision: found bf16 with learning.algorithm: ppo; allowed: none; what learns in environments does so"),
+     "learning.mixed_precision: found bf16 with learning.algorithm: ppo; allowed: none; learning from environments is"),
     (["imitate", "inputs/imitate/bc.yaml", "learning.mixed_precision=fp16"],
      "learning.mixed_precision: found 'fp16'; allowed: none | bf16")])
 def test_what_there_is_not(maniple, tmp_path, arguments, message):

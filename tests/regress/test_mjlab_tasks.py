@@ -1,5 +1,5 @@
 """The decks of inputs/tasks/mjlab against mjlab itself: its models, and its own term functions with its own
-configuration, which get the states, contacts and actions of recorded rollouts. Torch is played by numpy."""
+configuration, applied to the states, contacts and actions of recorded rollouts. numpy stands in for torch."""
 # ctest: PROCESSORS 1 COST 30
 
 import ast

@@ -1,5 +1,5 @@
-"""What validate and the header of a run warn of, a line each: models that ask for a solver that does not
-converge, with the keys that settle it; tendons whose limits do not act as one expects; libmujoco's own warnings."""
+"""Warnings of validate and of a run's header, a line each: models that ask for a solver that does not converge, with
+the keys that settle it; tendons whose limits do not act as expected; libmujoco's own warnings."""
 # ctest: PROCESSORS 1
 
 import pytest

@@ -1,4 +1,4 @@
-"""model.overlay: MJCF that is laid over a model of others, and what is said of one that does not fit."""
+"""model.overlay: MJCF that is merged into another author's model, and the messages about one that does not fit."""
 # ctest: PROCESSORS 1
 
 import re

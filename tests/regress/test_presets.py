@@ -1,4 +1,4 @@
-"""Settings of learning by name: each preset trains, `validate` shows what it comes to, and the defaults learn."""
+"""Presets of learning: each preset trains, `validate` shows the resulting values, and the defaults learn."""
 # ctest: PROCESSORS 1
 
 import re

@@ -1,5 +1,5 @@
 """`import maniple`: the environments of a deck in Python, against the program's own rollouts, bit for bit, and against
-what Gymnasium says of vector environments."""
+Gymnasium's rules for vector environments."""
 # ctest: PROCESSORS 1 COST 20
 
 import gc
@@ -428,7 +428,7 @@ def test_misuse_is_refused():
     action = np.zeros((4, 3), np.float32)
     with pytest.raises(RuntimeError, match="reset\\(\\) comes before"):
         envs.step(action)
-    with pytest.raises(RuntimeError, match="first reset is one of all"):
+    with pytest.raises(RuntimeError, match="first reset resets all"):
         envs.reset(options={"reset_mask": np.array([True, False, False, False])})
     envs.reset()
     with pytest.raises(ValueError, match=r"found the shape \(3, 3\); allowed: \(4, 3\)"):

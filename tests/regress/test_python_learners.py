@@ -1,5 +1,5 @@
-"""maniple.sb3 and maniple.rsl_rl with the libraries that they are for, in .venv-torch (tools/setup.sh --tests), whose Python
-has torch: what their VecEnvs give is what maniple.make_vec() gives, and their PPOs learn on it."""
+"""maniple.sb3 and maniple.rsl_rl with their libraries, in .venv-torch (tools/setup.sh --tests), whose Python has torch:
+their VecEnvs return the same numbers as maniple.make_vec(), and their PPOs learn on it."""
 # ctest: PROCESSORS 1 COST 45
 
 import json

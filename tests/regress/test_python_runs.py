@@ -1,5 +1,5 @@
-"""What a run has left, from Python: maniple.Run reads it, and the policy of maniple.load_policy() does what the program's
-own does, bit for bit."""
+"""Files of a run from Python: maniple.Run reads them, and the policy of
+maniple.load_policy() acts as the program's own does, bit for bit."""
 # ctest: PROCESSORS 1 COST 40
 
 import subprocess

@@ -1,5 +1,5 @@
-"""A quota that is met in the middle of a parallel write, where the file system cannot reserve space beforehand
-(NFS, older Lustre): an error on every rank within seconds, never a wait without end."""
+"""A quota that is exceeded in the middle of a parallel write, where the file system cannot reserve space beforehand
+(NFS, older Lustre): an error on every rank within seconds, never an endless wait."""
 # ctest: PROCESSORS 1
 
 import pytest

@@ -1,5 +1,5 @@
-"""Ranks that no longer do the same are named with what differs, and end the run on all ranks; what was written before
-stays good."""
+"""Ranks that have diverged are named with what differs, and
+the run ends on all ranks; files written before stay good."""
 # ctest: PROCESSORS 1 COST 25
 
 import re
@@ -110,7 +110,7 @@ def test_another_deck(maniple, tmp_path, demos, key):
 def test_another_program(maniple, tmp_path):
     """One byte of a constant differs."""
     program = bytearray(maniple.program.read_bytes())
-    at = program.index(b"one is a batch of steps and its updates")
+    at = program.index(b"an iteration is a batch of steps and the updates on it")
     (tmp_path / "usual").symlink_to(maniple.program)
     program[at] ^= 1
     (tmp_path / "odd").write_bytes(program)
@@ -176,4 +176,4 @@ def test_doctor_says_what_it_lacks(maniple, tmp_path):
         f"{tmp_path}/seeds/batch.seed=1, {tmp_path}/seeds/batch.seed=2" in message
     maniple("rollout", "inputs/tasks/isaac_cartpole.yaml", "batch.num_envs=32", "simulation.steps=2",
             f"output.directory={tmp_path}")
-    assert "results.h5: no report of its ranks" in maniple("doctor", tmp_path, exit_code=2).stderr
+    assert "results.h5: no report on its ranks" in maniple("doctor", tmp_path, exit_code=2).stderr

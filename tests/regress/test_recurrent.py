@@ -1,5 +1,5 @@
-"""A policy with a memory (policy.recurrent): it learns what the observation of a moment does not show, with the same
-bits on any number of ranks and over a kill, and keeps its memory where it is evaluated."""
+"""A policy with a memory (policy.recurrent): it learns a task that needs more than the current observation, with the
+same bits on any number of ranks and over a kill, and keeps its memory where it is evaluated."""
 # ctest: PROCESSORS 1
 
 import h5py

@@ -1,5 +1,5 @@
-"""The page of maniple.replay, looked at in a real browser: robots are where MuJoCo says, they move, contacts appear,
-nothing is asked of the network, and the console has nothing to say."""
+"""The page of maniple.replay in a real browser: robots are where MuJoCo says, they move, contacts appear, the page
+makes no network requests, and the console stays empty."""
 # ctest: PROCESSORS 1
 
 import json

@@ -1,5 +1,5 @@
-"""What maniple.replay makes pages of, and what else it writes: demonstrations, pictures, films, pages that follow a run in
-progress; and what it says of what it cannot show."""
+"""Inputs and outputs of maniple.replay: demonstrations, images, films, pages that follow a run in progress; and its
+messages about recordings that it cannot show."""
 # ctest: PROCESSORS 1 COST 60
 
 import json

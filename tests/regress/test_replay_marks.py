@@ -1,5 +1,5 @@
-"""What the page of maniple.replay shows beside moving geoms, in a real browser: commands, ends of episodes, tendons, height
-fields, meshes, colours, and arrows that fit small robots."""
+"""Marks of the page of maniple.replay beside moving geoms, in a real browser: commands, ends of episodes, tendons,
+height fields, meshes, colours, and arrows that fit small robots."""
 # ctest: PROCESSORS 1 COST 60
 
 import base64

@@ -1,7 +1,7 @@
-"""Promises 3 and 4 for all that a task can remember: fields as the last physics step left them, settled and refused
+"""Promises 3 and 4 for all state that a task can have: fields as the last physics step left them, settled and refused
 fresh states, commands, pushes, models of their own, a curriculum, delays, histories, variables of one episode and of
-all; and a policy with a memory of its own. A training has the same bits on 1, 2, 3 and 7 ranks, and over kills at random
-instants with another number of ranks each time."""
+all; and a policy with a memory of its own. A training has the same bits on 1, 2, 3 and 7 ranks, and over kills at
+random instants with another number of ranks each time."""
 # ctest: PROCESSORS 1
 
 import random

@@ -1,4 +1,4 @@
-"""learning.resume=auto with other settings: what may change is named in one line, what cannot is refused."""
+"""learning.resume=auto with other settings: one line names those that may change, and a refusal those that may not."""
 # ctest: PROCESSORS 1
 
 import h5py
@@ -22,7 +22,7 @@ def run(maniple, tmp_path):
 def test_what_differs_is_named(maniple, run, tmp_path):
     result = run("learning.iterations=3", "learning.gamma=0.98", "learning.learning_rate=2e-3", ranks=2)
     line, = [line for line in result.stdout.splitlines() if "other settings" in line]
-    assert line.endswith(f"{tmp_path} goes on with other settings: learning.iterations: the checkpoint has 2, this run 3; "
+    assert line.endswith(f"{tmp_path} resumes with changed settings: learning.iterations: the checkpoint has 2, this run 3; "
                          "other differences: learning.gamma, learning.learning_rate")
     with h5py.File(tmp_path / "results.h5") as file:
         assert file["metrics/learning_rate"][()].tolist() == [1e-3, 1e-3, 2e-3]
@@ -37,7 +37,7 @@ def test_what_differs_is_named(maniple, run, tmp_path):
 def test_what_cannot_change_is_refused(run, key, stored):
     message = run(key, "learning.iterations=3", exit_code=2).stderr
     name, value = key.split("=")
-    assert f".h5: {name}: the checkpoint has {stored}, this run {value}; allowed: what the run began with, or " in message
+    assert f".h5: {name}: the checkpoint has {stored}, this run {value}; allowed: the value that the run began with, or " in message
 
 
 def test_an_adaptive_learning_rate_goes_on_from_where_it_is(maniple, tmp_path):

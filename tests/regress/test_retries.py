@@ -1,4 +1,4 @@
-"""A file system that fails for a moment costs a moment; one that goes on failing ends the run with its error."""
+"""A file system that fails briefly only delays a run; one that goes on failing ends the run with its error."""
 # ctest: PROCESSORS 1 COST 25
 
 import errno

@@ -1,5 +1,5 @@
-"""What is in a run's directory stays, unless the user says otherwise: results of a run before it, and a run that is
-still going on."""
+"""A run's directory keeps its contents unless the user says otherwise:
+results of an earlier run, and a run that is still going on."""
 # ctest: PROCESSORS 1 COST 30
 
 import os

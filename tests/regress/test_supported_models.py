@@ -1,4 +1,4 @@
-"""Which published models run, and inputs/README.md's table of them, which `maniple validate` writes: with
+"""The published models that run, and inputs/README.md's table of them, which `maniple validate` writes: with
 MANIPLE_WRITE_TABLE=1 this test rewrites the table, otherwise it compares."""
 # ctest: PROCESSORS 1 COST 60
 

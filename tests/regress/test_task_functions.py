@@ -1,4 +1,4 @@
-"""Functions of expressions against what they are named after: tolerance() of dm_control, contacts and rays of MuJoCo."""
+"""Functions of expressions against their originals: tolerance() of dm_control, contacts and rays of MuJoCo."""
 # ctest: PROCESSORS 1 COST 20
 
 import copy

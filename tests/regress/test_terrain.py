@@ -1,6 +1,6 @@
-"""Terrain from a deck: heights against Isaac Lab's generators, written again here in numpy; which cell each environment
-has; spawns on the ground; rays onto it; levels by how far robots walk; the same bits on any number of ranks and over a
-restart; and what is refused."""
+"""Terrain from a deck: heights against Isaac Lab's generators, written again here in numpy; the cell of each
+environment; spawns on the ground; rays onto it; levels by the distance that robots walk; the same bits on any number of
+ranks and over a restart; and refusals."""
 # ctest: PROCESSORS 2 COST 60
 
 import h5py

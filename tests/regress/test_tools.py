@@ -1,4 +1,4 @@
-"""What the scripts of tools/ tell whoever runs them."""
+"""Messages and helps of the scripts of tools/."""
 # ctest: PROCESSORS 1
 
 import shutil

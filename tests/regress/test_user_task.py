@@ -1,5 +1,5 @@
-"""A task that nobody compiled in: a pendulum swing-up, model and deck written here, runs with the program as built,
-and its rewards are those that its expressions say."""
+"""A task that is not compiled into the program: a pendulum swing-up, model and deck written here, runs with the program
+as built, and its rewards are those of its expressions."""
 # ctest: PROCESSORS 1
 
 import re

@@ -1,4 +1,4 @@
-"""What scripts rely on: what the verbs print, what they write besides numbers, and how they refuse."""
+"""The interface for scripts: the printed lines of the verbs, their files beside numbers, and their refusals."""
 # ctest: PROCESSORS 1 COST 30
 
 import json
@@ -160,7 +160,7 @@ def test_validate_refuses_what_rollout_refuses(maniple, tmp_path, arguments):
 def test_trajectories_belong_to_rollout(maniple, tmp_path, verb):
     message = refusal(maniple, verb, CARTPOLE, "output.trajectory.every=1", "batch.num_envs=64",
                       f"control.checkpoint={tmp_path}", f"output.directory={tmp_path}")
-    assert f"output.trajectory.every: trajectories asked of {verb}; rollout records trajectories" in message
+    assert f"output.trajectory.every: trajectories requested from {verb}; rollout records trajectories" in message
 
 
 def test_a_batch_that_cannot_fit(maniple, tmp_path):
@@ -262,7 +262,7 @@ def test_inspect_of_a_deck(maniple):
     assert text in maniple("validate", CARTPOLE, ranks=0).stdout
     assert re.search(r" x joint_pos_target_l2 \(joints \[\"cart_to_pole\"\](, |\))", text)
     assert " 9 x is_alive\n" in maniple("inspect", CARTPOLE, "task.rewards.alive.weight=9", ranks=0).stdout
-    assert "found 'batch.num_envs=2' behind a file that is no deck" in refusal(maniple, "inspect", "README.md", "batch.num_envs=2")
+    assert "found 'batch.num_envs=2' after a file that is not a deck" in refusal(maniple, "inspect", "README.md", "batch.num_envs=2")
     assert "found none; a deck with a task" in refusal(maniple, "inspect", "inputs/bench/arm6.yaml")
 
 

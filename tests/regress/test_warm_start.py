@@ -1,4 +1,4 @@
-"""A training begins with what another one learned, evaluates while it trains and keeps the best policy; all of it
+"""A training that begins with the parameters of another one, evaluates while it trains and keeps the best policy, all
 with the same bits on any number of ranks."""
 # ctest: PROCESSORS 1 COST 20
 

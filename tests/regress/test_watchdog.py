@@ -1,4 +1,4 @@
-"""A job in which a rank stops or hangs ends with its name; pauses and suspensions do no harm."""
+"""A job in which a rank stops or hangs ends with a message that names it; pauses and suspensions do no harm."""
 # ctest: PROCESSORS 1 COST 45
 
 import os

@@ -1,6 +1,6 @@
-"""What mjlab's term functions use of torch, in numpy and in double precision, so that they can be run without it: the
-wheel of torch is larger than everything else that the tests install. Everything else that mjlab imports and that is not
-there becomes an empty stand-in."""
+"""The parts of torch that mjlab's term functions use, in numpy and in double precision, so that the functions run
+without it: the wheel of torch is larger than everything else that the tests install. Other missing modules that mjlab
+imports become empty stand-ins."""
 
 import abc
 import importlib.abc

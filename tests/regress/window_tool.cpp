@@ -1,8 +1,8 @@
-// Writes the frames of every sample of demonstrations, as learners get them, to the standard output, for the
-// comparison with robomimic's own data set: [sample][frame][observation, action], single precision, and then
-// of each camera the pictures, [sample][frame][height][width][channels], bytes. Usage: maniple_window_tool
-// <stack> <sequence> <pad stack> <pad sequence> data.file=FILE ... With data.cache=file they come from a file
-// in output.directory.
+// Writes the frames of every sample of demonstrations, as learners get them, to the standard
+// output, for the comparison with robomimic's own data set: [sample][frame][observation, action],
+// single precision, and then of each camera the images, [sample][frame][height][width][channels],
+// bytes. Usage: maniple_window_tool <stack> <sequence> <pad stack> <pad sequence> data.file=FILE
+// ... With data.cache=file they come from a file in output.directory.
 #include <cstdio>
 #include <iostream>
 #include <string>

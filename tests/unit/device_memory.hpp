@@ -1,5 +1,5 @@
-// Memory of the device where a test can look at it, and memory that both reach. On a CPU all of it is the
-// same.
+// Memory of the device that a test can read, and memory that
+// host and device share. On a CPU all of it is the same.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -1,4 +1,4 @@
-# What `cmake --install build --prefix PREFIX` takes along: the program with the library of MuJoCo, decks and models, job
+# Files of `cmake --install build --prefix PREFIX`: the program with the library of MuJoCo, decks and models, job
 # scripts and Python tools. All paths among them are relative, so that PREFIX may be moved afterwards:
 #   bin/maniple  lib/maniple/libmujoco.so.3.17.0  share/maniple/{inputs,jobs,tools}
 set(data share/maniple)

@@ -1,4 +1,4 @@
-"""Maniple from Python: tasks as Gymnasium's vector environments, batches of MuJoCo models, what runs have written and learned.
+"""Maniple from Python: Gymnasium's vector environments, batches of MuJoCo models, results of runs, trained policies.
 
     import maniple
     envs = maniple.make_vec("gymnasium/half_cheetah_v5", num_envs=1024, seed=1)

@@ -15,11 +15,11 @@ PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 
 
 class BrowserError(OSError):
-    """There is no Chromium, it has ended, or a page does not do what is asked of it."""
+    """Chromium is not installed or has ended, or a page does not respond as expected."""
 
 
 class Browser:
-    """Opens one page of a file; collects what its console says and what it asks the network for.
+    """Opens one page of a file; collects messages of its console and its network requests.
 
     `folder`: where Chromium keeps its log and its profile. BrowserError where none is installed, it ends, or a page fails.
     """
@@ -27,7 +27,7 @@ class Browser:
     def __init__(self, folder, width=1280, height=720):
         program = next(filter(None, map(shutil.which, PROGRAMS)), None)
         if program is None:
-            raise BrowserError("pictures of a page are drawn by a browser, and found none of " + ", ".join(PROGRAMS)
+            raise BrowserError("pictures of a page need a browser; found none of " + ", ".join(PROGRAMS)
                             + "; Debian's packages chromium and chromium-headless-shell have one")
         to_browser, self.commands = os.pipe()
         self.answers, from_browser = os.pipe()
@@ -110,11 +110,11 @@ class Browser:
             time.sleep(0.1)
 
     def screenshot(self):
-        """What is to be seen, as a PNG file in memory."""
+        """A screenshot, as a PNG file in memory."""
         return io.BytesIO(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     def picture(self, file=None):
-        """What is to be seen, [height, width, 3] in 0 to 1."""
+        """A screenshot as an array, [height, width, 3] in 0 to 1."""
         import matplotlib.image
 
         png = self.screenshot()

@@ -1,4 +1,4 @@
-"""The policies that a run has left: which file holds one, and whether it is of the run whose settings it is read with."""
+"""The policies of a run: the file that holds one, and whether it belongs to the run whose settings it is read with."""
 
 import itertools
 import json
@@ -16,11 +16,11 @@ OF_NO_MEAN = ("policy.critic_hidden", "policy.std_transform", "policy.min_std", 
 
 
 class BadInput(ValueError):
-    """What was given holds no policy of a run; says why."""
+    """An input without a policy of a run; the message gives the reason."""
 
 
 def newest_checkpoint(run: str | Path) -> Path:
-    """The checkpoint file of most iterations in the directory of a run."""
+    """The checkpoint file with the most iterations in the directory of a run."""
     files = checkpoints_in(Path(run) / "checkpoints")
     if not files:
         raise BadInput(f"{run} has no checkpoints: a training leaves them, and the best policy where evaluation.every is set")
@@ -28,7 +28,7 @@ def newest_checkpoint(run: str | Path) -> Path:
 
 
 def lines_of(checkpoint: h5py.File, name: str) -> list[str]:
-    """Of a text in a checkpoint; none where one of an earlier version does not have it."""
+    """The lines of a text in a checkpoint; none if a checkpoint of an earlier version lacks it."""
     return text_of(checkpoint[name][()]).splitlines() if name in checkpoint else []
 
 
@@ -37,7 +37,7 @@ def mixes(run: Run) -> bool:
 
 
 def compared(run: Run, checkpoint: h5py.File) -> Iterator[tuple[str, Any, Any]]:
-    """What must agree in a checkpoint and the results of its run: the key, and the value that each of them has."""
+    """Values that must agree in a checkpoint and the results of its run: the key, and the value in each of them."""
     yield "kind of run", text_of(checkpoint.attrs["kind"]), run.record.get("verb", "none")
     for line in lines_of(checkpoint, "run/settings"):
         key, found = line.split(": ", 1)
@@ -78,7 +78,7 @@ def check_run(run: Run, checkpoint: h5py.File) -> None:
 
 
 def opened(file: Path, chosen: Any) -> h5py.File:
-    """A checkpoint to read. If the user did not choose it, a message about damage says how to choose another one."""
+    """A checkpoint, opened for reading. If the user did not choose it, a message about damage says how to choose another one."""
     try:
         return open_file(file)
     except OSError as error:

@@ -19,7 +19,7 @@ SECTIONS = ("model", "terrain", "batch", "simulation", "initial_state", "task")
 
 
 class Comparison(NamedTuple):
-    """Of `pairs` episodes: the means of both, the mean of their differences (the second less the first), the half width of
+    """The comparison of `pairs` episodes: the means of both, the mean of their differences (the second less the first), the half width of
     its 95 % confidence interval (Student's t; NaN for one pair), that of the two means as if they were not paired, and the
     correlation of the pairs (NaN where one does not vary)."""
 
@@ -34,7 +34,7 @@ class Comparison(NamedTuple):
 def compare(one: str | os.PathLike[str] | Run, other: str | os.PathLike[str] | Run, metric: str = "episode_return") -> Comparison:
     """Compares two evaluations (`maniple evaluate`): runs, their directories, or files evaluation.h5.
 
-    Of other numbers of episodes the first ones are compared. metric: any number by episode, as Run.evaluation names it.
+    If their numbers of episodes differ, the first ones are compared. metric: any number by episode, as Run.evaluation names it.
 
     Raises ValueError for evaluations of other tasks, seeds or numbers of environments, whose starts differ, KeyError for a
     metric that there is not.
@@ -57,13 +57,13 @@ def compare(one: str | os.PathLike[str] | Run, other: str | os.PathLike[str] | R
 
 
 def _evaluation_of(path: str | Path) -> Path:
-    """The file of a directory in which nothing but an evaluation is, as `maniple evaluate output.directory=` leaves it."""
+    """The file of a directory that has only an evaluation, as `maniple evaluate output.directory=` writes it."""
     alone = Path(path) / "evaluation.h5"
     return alone if alone.is_file() and not (Path(path) / "results.h5").exists() else Path(path)
 
 
 def half_width(values: NDArray[Any]) -> float:
-    """Of the 95 % confidence interval of a mean; NaN for one value."""
+    """Half the width of the 95 % confidence interval of a mean; NaN for one value."""
     count = len(values)
     if count < 2:
         return float("nan")
@@ -80,7 +80,7 @@ def student_quantile(freedom: int) -> float:
 
 
 def text_of(compared: Comparison, names: tuple[str, str], metric: str) -> str:
-    """For people, three lines."""
+    """A comparison as three lines of text."""
     return "\n".join([f"{metric} of {compared.pairs} episodes with the same starts: {names[0]} {compared.means[0]:.6g}, "
                       f"{names[1]} {compared.means[1]:.6g}",
                       f"difference, second less first: {compared.difference:.6g} +- {compared.confidence:.3g} (95 %)",
@@ -88,14 +88,14 @@ def text_of(compared: Comparison, names: tuple[str, str], metric: str) -> str:
 
 
 def _deck_of(run: Run) -> str:
-    """With which it was evaluated."""
+    """The deck of an evaluation."""
     if not run.evaluation:
         raise ValueError(f"{run.directory} has no evaluation; allowed: runs after `maniple evaluate`, or files evaluation.h5")
     return run.evaluation_deck
 
 
 def _lines_of(deck: str) -> dict[str, str]:
-    """The values of what decides starts, by their keys; terms of lists by their places."""
+    """The values that determine starts, by their keys; terms of lists by their places."""
     found: dict[str, str] = {}
     path: list[str] = []
     for line in deck.splitlines():

@@ -22,7 +22,7 @@ KNOWN = ("a Zarr replay buffer of diffusion_policy (data/ and meta/episode_ends)
 
 
 def convert(path: Path, target: Path) -> str:
-    """Writes the episodes of `path`; what was done, as a line."""
+    """Writes the episodes of `path`; returns a line that summarizes them."""
     if not path.exists():
         raise Unreadable(f"{path} is not there")
     if (path / "meta/info.json").is_file():
@@ -108,11 +108,11 @@ def picture(encoded: bytes) -> np.ndarray:
 
 
 def bytes_of_pictures(key: str, values: np.ndarray) -> np.ndarray:
-    """Pictures as uint8; diffusion_policy keeps some as float32 of 0 to 255."""
+    """Images as uint8; diffusion_policy stores some as float32 of 0 to 255."""
     if values.ndim != 4 or values.dtype == np.uint8:
         return values
     if values.size and (values.min() < 0 or values.max() > 255 or (values != np.rint(values)).any()):
-        raise Unreadable(f"{key}: found pictures of {values.dtype} from {values.min():g} to {values.max():g}; allowed: whole numbers "
+        raise Unreadable(f"{key}: found images of {values.dtype} from {values.min():g} to {values.max():g}; allowed: whole numbers "
                          "from 0 to 255")
     return values.astype(np.uint8)
 
@@ -153,7 +153,7 @@ def aloha_episodes(path: Path) -> Iterator[Episode]:
 
 # ---- RLDS: a record for each episode, a tf.train.Example of all its steps (tensorflow/core/example/feature.proto) ----
 def records(path: Path) -> Iterator[bytes]:
-    """Of a TFRecord file: length, its checksum, bytes, their checksum. Bytes that are missing are told."""
+    """The records of a TFRecord file: length, its checksum, bytes, their checksum. Missing bytes are reported."""
     with open(path, "rb") as file:
         while header := file.read(12):
             length = struct.unpack("<Q", header[:8])[0] if len(header) == 12 else 0
@@ -190,7 +190,7 @@ def fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def feature(data: bytes) -> Any:
-    """bytes_list: a list; float_list, int64_list: an array."""
+    """The value of a feature. bytes_list: a list; float_list, int64_list: an array."""
     for number, entries in fields(data):
         if number == 1:
             return [value for _, value in fields(entries)]

@@ -60,7 +60,7 @@ class DataSet:
 
 
 def datasets_in(group: h5py.Group) -> dict[str, h5py.Dataset]:
-    """By path below the group."""
+    """The datasets of a group, by their paths below it."""
     found: dict[str, h5py.Dataset] = {}
     group.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
     return found
@@ -78,7 +78,7 @@ def reading(*paths: Path) -> Iterator[list[DataSet]]:
 
 @contextmanager
 def writing(path: Path, like: DataSet, *others: DataSet) -> Iterator[h5py.File]:
-    """A new file with the attributes of another; it appears when it is whole. Not in place of what it is made from."""
+    """A new file with the attributes of another; it appears when it is complete. It may not replace its source."""
     for source in (like, *others):
         if path.resolve() == source.path.resolve():
             raise Unreadable(f"{path}: found the same file as input and output; allowed: another name for the output")
@@ -89,7 +89,7 @@ def writing(path: Path, like: DataSet, *others: DataSet) -> Iterator[h5py.File]:
 
 
 def finish(file: h5py.File, like: DataSet, masks: dict[str, list[str]]) -> None:
-    """Totals and lists of the episodes that are there."""
+    """Writes totals and lists of the episodes of the file."""
     group = file[like.group.name]
     steps = sum(int(group[name].attrs[like.length]) for name in group if name.startswith(like.prefix))
     if like.layout == "robomimic":
@@ -101,7 +101,7 @@ def finish(file: h5py.File, like: DataSet, masks: dict[str, list[str]]) -> None:
 
 
 def write(path: Path, sources: list[tuple[DataSet, list[str]]], lists: dict[str, list[str]] | None = None) -> tuple[int, int]:
-    """A file of these episodes, numbered anew; returns how many, and their steps. `lists`: masks in place of those of that name."""
+    """A file of these episodes, renumbered; returns their number and steps. `lists`: masks in place of those of that name."""
     first = sources[0][0]
     masks: dict[str, list[str]] = {}
     with writing(path, *(source for source, _ in sources)) as file:
@@ -283,7 +283,7 @@ def main() -> None:
         verb.add_argument("target", type=Path)
         if name == "trim":
             verb.add_argument("--from", type=int, dest="first", help="first step, from the end where it is negative")
-            verb.add_argument("--to", type=int, dest="last", help="the step behind the last")
+            verb.add_argument("--to", type=int, dest="last", help="the step after the last one")
         elif name == "filter":
             verb.add_argument("--min-return", type=float)
             verb.add_argument("--min-length", type=int, default=0)
@@ -296,7 +296,7 @@ def main() -> None:
     verb = verbs.add_parser("split")
     verb.add_argument("path", type=Path)
     verb.add_argument("parts", nargs="+", metavar="FILE=SHARE")
-    verb.add_argument("--mask", type=float, metavar="SHARE", help="write one file with lists of what to learn from and what to hold out")
+    verb.add_argument("--mask", type=float, metavar="SHARE", help="write one file with lists for training and validation")
     verb.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     try:

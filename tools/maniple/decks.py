@@ -37,7 +37,7 @@ def deck_file(name: str | os.PathLike[str]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON does not know, as what it knows."""
+    """A value that JSON lacks, as one that it has."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
@@ -75,7 +75,7 @@ def _run_of(deck: Union[str, os.PathLike[str], "Run"]) -> "Run | None":
 
 
 def sources(deck: Deck, overrides: Mapping[str, Any]) -> tuple[list[str], list[str], tuple[str, str] | None]:
-    """The deck files and assignments that make up a deck, in the order in which later ones win, and before them the run
+    """The deck files and assignments that make up a deck, later ones taking precedence, and before them the run
     that stands in place of a deck: the file of its results and every key of its deck.
 
     A dictionary has the sections of a deck; its paths are relative to the working directory, and "include" names a deck
@@ -89,7 +89,7 @@ def sources(deck: Deck, overrides: Mapping[str, Any]) -> tuple[list[str], list[s
         if run is None:
             files.append(deck_file(name))
         elif "resolved" not in run.record:
-            raise ValueError(f"deck: {run.path} holds no deck; allowed: results of train, imitate or rollout, which hold theirs")
+            raise ValueError(f"deck: {run.path} holds no deck; allowed: results of train, imitate or rollout, which contain the deck")
         else:
             runs.append((str(run.path), run.deck))
     if len(runs) > 1:

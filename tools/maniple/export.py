@@ -1,4 +1,4 @@
-"""Writes the policy of a training as ONNX: observation in, action out, with all that stands between the two in the run.
+"""Writes the policy of a training as ONNX: observation in, action out, with normalization and clipping as in the run.
 
     python -m maniple.export runs/pendulum                    # the newest checkpoint, as runs/pendulum/policy.onnx
 
@@ -11,17 +11,17 @@ actions] and `mode_probabilities` [batch, modes]. Clipping and normalisation of 
 of actions are inside, in single precision as in the program; what the task makes of an action (scale, clip) belongs to the
 environment. The model's metadata have it, as `task`: JSON with each component of observations and actions, in order, with
 name, expression, scale, offset, clip, delay and age, the servos, the default pose and the duration of steps; as `task_table`
-what `maniple inspect` prints, for people; as `deck`, every key of the run, with files by their names alone.
+what `maniple inspect` prints, for people; as `deck`, every key of the run, with file names but no folders.
 
-A policy that sees pictures has an input for each camera, by the name of its key, as they come from it: uint8 [batch, height,
-width, channels], with data.frame_stack [batch, frames, height, width, channels], the oldest first. The middle crop and the
-encoder are inside. `observation` then has the vectors alone, and is not there where there are none.
+A policy with image inputs has an input for each camera, by the name of its key, with raw images: uint8 [batch, height,
+width, channels], with data.frame_stack [batch, frames, height, width, channels], the oldest first. Center crop and
+encoder are inside. `observation` then has only the vectors; without vectors the model has no such input.
 
-Of a diffusion policy it is the denoising network: inputs `noisy` [batch, prediction horizon, actions], `step` [batch] (int64)
-and `observation` [batch, observation horizon, observations], the task's, and pictures [batch, observation horizon, height, width,
-channels]; output `prediction`. What a scheduler needs to make
-a plan of its predictions is in the model's metadata: alphas_cumprod, prediction_type, clip_sample, and of a plan x the action
-action_mean + action_scale * x[observation_horizon - 1 + k] for the k-th of action_horizon control steps.
+For a diffusion policy the model is the denoising network: inputs `noisy` [batch, prediction horizon, actions], `step` [batch] (int64)
+and `observation` [batch, observation horizon, observations], the task's, and images [batch, observation horizon, height, width,
+channels]; output `prediction`. The model's metadata have the settings of a scheduler: alphas_cumprod, prediction_type,
+clip_sample. Of a denoised sequence x, the k-th of action_horizon control steps takes the action
+action_mean + action_scale * x[observation_horizon - 1 + k].
 """
 
 import argparse
@@ -53,7 +53,7 @@ OPSET = 17
 
 
 class Graph:
-    """Nodes one after the other, from the observation on."""
+    """The nodes of an ONNX graph, in order, from the observation on."""
 
     def __init__(self) -> None:
         self.nodes, self.constants, self.value = [], [], "observation"
@@ -63,7 +63,7 @@ class Graph:
         return self.constants[-1].name
 
     def node(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        """The name of what comes out; inputs are names."""
+        """Adds a node and returns the name of its output; inputs are names."""
         output = output or f"{operator.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, inputs, [output], **attributes))
         return output
@@ -89,7 +89,7 @@ class Graph:
         return names
 
     def gates(self, cell: h5py.Group, hidden: str, count: int) -> Iterator[tuple[str, ...]]:
-        """What input and hidden state give to a cell's gates, each."""
+        """The contributions of input and hidden state to a cell's gates."""
         found = []
         for of, value in (("input", self.value), ("state", hidden)):
             matrix, bias = weights(cell, of)
@@ -106,7 +106,7 @@ class Graph:
         return [self.value]
 
     def lstm(self, cell: h5py.Group, hidden: str, kept: str) -> list[str]:
-        """The same of a long short-term memory."""
+        """A long short-term memory in torch's form; its state after the step."""
         entered, forgotten, new, shown = (self.node("Add", *pair) for pair in self.gates(cell, hidden, 4))
         entered, forgotten, shown = (self.node("Sigmoid", value) for value in (entered, forgotten, shown))
         kept = self.node("Add", self.node("Mul", forgotten, kept),
@@ -128,7 +128,7 @@ class Graph:
         return weights(cells[0], "state")[0].shape[1] * len(names)
 
     def units(self, policy: h5py.Group, run: Run) -> None:
-        """From what a network gives to actions, of the last axis."""
+        """Converts the network's outputs to the units of actions, over the last axis."""
         if run.setting("policy.squash_actions", False):
             self.add("Tanh")
         if "action_scale" in policy:
@@ -165,7 +165,7 @@ def weights(group: h5py.Group, layer: str) -> tuple[Array, Array]:
 
 
 class Camera:
-    """What a policy sees of a camera, and the input of its ONNX model."""
+    """The encoder of a camera, and its input in the ONNX model."""
 
     def __init__(self, run: Run, text: str, frames: list[int]) -> None:
         self.name, size = text.rsplit(" ", 1)
@@ -176,7 +176,7 @@ class Camera:
         self.info = helper.make_tensor_value_info(self.name, TensorProto.UINT8, ["batch", *frames, *self.size])
 
     def features(self, graph: Graph, policy: h5py.Group) -> str:
-        """[picture, features] of all frames."""
+        """Features of all frames, [image, features]."""
         pixels = graph.node("Reshape", self.name, graph.constant([-1, *self.size], np.int64))
         ends = (self.first, np.add(self.first, self.crop), [1, 2])
         pixels = graph.node("Slice", pixels, *(graph.constant(numbers, np.int64) for numbers in ends))
@@ -185,19 +185,19 @@ class Camera:
 
 
 def tensor_of(group: h5py.Group, name: str) -> Array:
-    """A parameter in torch's shape, which its description says."""
+    """A parameter in torch's shape, which its description states."""
     shape = re.match(r"\[([\d, ]+)\]", group[name].attrs["description"])[1]
     return group[name][()].reshape([int(size) for size in shape.split(",")])
 
 
 def cameras_of(run: Run, checkpoint: h5py.File, frames: list[int]) -> list[Camera]:
-    """Those whose pictures a policy sees; `frames`: axes of their inputs before the picture's own."""
+    """The cameras of a policy; `frames`: axes of their inputs before those of an image."""
     text = re.search("^data.cameras=(.*)$", text_of(checkpoint.attrs["policy"]), re.MULTILINE)
     return [Camera(run, camera, frames) for camera in text[1].split(", ")] if text else []
 
 
 def without_folders(deck: str) -> str:
-    """A resolved deck with files and directories by their names alone: where they are on this machine helps nobody."""
+    """A resolved deck with the names of files and directories only: their places on this machine are of no use elsewhere."""
     def name(path: re.Match[str]) -> str:
         return path[0] if path[1].startswith("package:") else f'"{Path(path[1]).name}"'
 
@@ -206,7 +206,7 @@ def without_folders(deck: str) -> str:
 
 
 def finished(run: Run, checkpoint: h5py.File, description: onnx.GraphProto, **properties: str) -> onnx.ModelProto:
-    """The model of a graph, with where it comes from."""
+    """The model of a graph, with its origin in the metadata."""
     model = helper.make_model(description, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="maniple",
                               producer_version=str(run.record["version"]))
     model.ir_version = 8  # of the runtimes that know the opset
@@ -375,7 +375,7 @@ def listed(numbers: Iterable[float]) -> str:
 
 
 def alphas_cumprod(steps: int) -> Array:
-    """Of the schedule squaredcos_cap_v2 (Nichol and Dhariwal 2021): the share of the signal's variance that a step leaves."""
+    """The values of the schedule squaredcos_cap_v2 (Nichol and Dhariwal 2021): the share of the signal's variance that a step leaves."""
     left = np.cos((np.arange(steps + 1) / steps + 0.008) / 1.008 * np.pi / 2) ** 2
     beta = np.minimum(1 - left[1:] / left[:-1], 0.999).astype(np.float32)
     return np.cumprod((np.float32(1) - beta).astype(float))
@@ -400,7 +400,7 @@ def main() -> None:
 
 
 def write(model: onnx.ModelProto, output: Path) -> None:
-    """Whole or not at all: on a full disk what was there before stays, and nothing else does."""
+    """Writes a complete file or none: on a full disk the previous file stays, and no partial one."""
     try:
         if output.exists() and not output.is_file():  # (a device is not to be replaced)
             onnx.save(model, output)

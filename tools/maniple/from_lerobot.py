@@ -3,8 +3,8 @@
     python -m maniple.from_lerobot DATASET DEMONSTRATIONS.hdf5 [--task TASK]
 
 DATASET is the folder with meta/info.json, data/ and, where cameras were filmed, videos/. Its `observation.<name>` become
-obs/<name> (dots become _), pictures and frames of videos as uint8 [frame, height, width, 3]; `action` becomes actions;
-rewards and ends come along where there are any. Of a data set of several tasks --task names those that are wanted, by
+obs/<name> (dots become _), images and frames of videos as uint8 [frame, height, width, 3]; `action` becomes actions;
+rewards and ends come along where there are any. With several tasks --task names those to write, by
 their text or number, and each is a list /mask/<text> of demonstrations; all of what is left out is said. Needs pyarrow, for videos PyAV and for
 images Pillow: pip install pyarrow av pillow
 """
@@ -40,7 +40,7 @@ def fail(text):
 
 @contextlib.contextmanager
 def reading(path):
-    """What is wrong with a file is said with its name."""
+    """Errors of a file are reported with its name."""
     try:
         yield
     except (KeyError, TypeError, AttributeError, ValueError, OSError, pyarrow.ArrowException) as error:
@@ -49,7 +49,7 @@ def reading(path):
 
 
 def column(table, name):
-    """[frame, size], or [frame] of plain numbers."""
+    """A column as an array: [frame, size], or [frame] for single numbers."""
     values = [np.asarray(value) for value in table[name].to_pylist()]
     for row, value in enumerate(values):
         if value.dtype == object:
@@ -60,14 +60,14 @@ def column(table, name):
 
 
 def warn_of_not_finite(file, name, values):
-    """Such numbers are kept, and imitate refuses them."""
+    """Warns of numbers that are not finite. They are written, and imitate refuses them."""
     rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1).astype(float)).all(axis=1))
     if len(rows):
         print(f"warning: {file}: {name} is not finite in {len(rows)} rows, first in row {rows[0]}; imitate refuses such numbers")
 
 
 class Video:
-    """The frames of one camera's video file, most quickly in their order."""
+    """The frames of one camera's video file; reading in order is fastest."""
 
     def __init__(self, path, fps):
         self.path, self.fps, self.index, self.decoded = path, fps, -1, None
@@ -94,7 +94,7 @@ class Video:
 
 
 class Videos:
-    """Where the data set has the videos of its episodes: v2 a file for each, v3 many episodes in a file, one after another."""
+    """The videos of a data set's episodes: v2 a file for each, v3 many episodes in a file, one after another."""
 
     def __init__(self, dataset, info):
         self.dataset, self.info, self.episodes, self.open = dataset, info, {}, {}
@@ -136,7 +136,7 @@ def tasks_of(dataset):
 
 
 def wanted_tasks(given, texts, found, info_path):
-    """The numbers of the tasks that are asked for, all of a data set of one."""
+    """The numbers of the requested tasks; of a data set with one task, that one."""
     listed = "; ".join(f"{number}: {texts.get(number, 'no text')!r} ({count} episodes)" for number, count in sorted(found.items()))
     if given is None:
         if len(found) > 1:
@@ -155,7 +155,7 @@ def wanted_tasks(given, texts, found, info_path):
 
 
 def write_pictures(group, key, pictures, count):
-    """`count` pictures, uint8 [height, width, 3] each, one after another: an episode of them may not fit into memory."""
+    """Writes `count` images, uint8 [height, width, 3] each, one after another: an episode of them may not fit into memory."""
     for index, picture in enumerate(pictures):
         if index == 0:
             group.create_dataset(key, (count, *picture.shape), np.uint8)
@@ -165,7 +165,7 @@ def write_pictures(group, key, pictures, count):
 
 
 def stored_picture(dataset, stored):
-    """A picture of a parquet file, which holds the bytes of an image file or the path of one: uint8 [height, width, 3]."""
+    """An image of a parquet file, which holds the bytes of an image file or the path of one: uint8 [height, width, 3]."""
     import PIL.Image
 
     source = io.BytesIO(stored["bytes"]) if stored["bytes"] else dataset / stored["path"]
@@ -209,7 +209,7 @@ def main():
         images, videos = [], []
     observations = {name: name.removeprefix("observation.").replace(".", "_") for name in (*vectors, *images, *videos)}
     if "action" not in features or not observations:
-        fail(f"{info_path}: no action or no observation.<name> of numbers or pictures among the features "
+        fail(f"{info_path}: no action or no observation.<name> of numbers or images among the features "
              f"{', '.join(features)}")
     known = {"action", "next.reward", "next.done", "next.success", "timestamp", "frame_index", "episode_index", "index",
              "task_index", *observations}

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def _load() -> ModuleType:
-    """The module _maniple. ImportError, with what builds it, where there is none."""
+    """The module _maniple. ImportError, with the command that builds it, if there is none."""
     build = Path(os.environ.get("MANIPLE_BUILD_DIR", PACKAGE.parents[1] / "build"))
     folders = [PACKAGE, build / "python"]
     for folder in folders:

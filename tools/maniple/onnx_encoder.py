@@ -10,7 +10,7 @@ EPSILON = 1e-5  # of it, in kernels/nn/group_norm.hpp
 def encode_images(graph, tensor, pixels, height, width):
     """The name of the features [batch, features] of `pixels`, the name of a uint8 value [batch, height, width, channels].
 
-    graph: an export.Graph, or what has its node() and constant(); tensor: gives a tensor of the encoder's by its name
+    graph: an export.Graph, or another object with node() and constant(); tensor: gives a tensor of the encoder's by its name
     (those of robomimic's VisualCore, as in a checkpoint), in torch's shape.
     """
     size = [height, width]

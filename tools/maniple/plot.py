@@ -1,7 +1,7 @@
-"""Draws what a training run did, from its results.h5: return, length, reward terms, KL and learning rate, speed; of one
-on demonstrations losses, what the evaluations gave, gradient norm and learning rate, speed. Of several runs it draws the
-returns (or losses) in one picture. Of an ensemble it draws for each setting the mean over its seeds, in a band from the
-lowest to the highest.
+"""Draws the curves of a training run from its results.h5: return, length, reward terms, KL and learning rate, speed;
+for one on demonstrations losses, results of its evaluations, gradient norm and learning rate, speed. Of several runs it
+draws the returns (or losses) in one picture. Of an ensemble it draws for each setting the mean over its seeds, in a
+band from the lowest to the highest.
 
     python -m maniple.plot runs/cartpole --output curve.png --ceiling 5
     python -m maniple.plot runs/ensemble --metric episode_return_100
@@ -60,7 +60,7 @@ def human(value: float) -> str:
 
 
 def legend_below(axis: Axes, points: float, **how: Any) -> None:
-    """A legend that many points below the axis, where it hides no curve."""
+    """Puts a legend that many points below the axis, where it hides no curve."""
     below = axis.transAxes + ScaledTranslation(0, -points / 72, axis.figure.dpi_scale_trans)
     axis.legend(loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, ncols=2, borderpad=0, borderaxespad=0,
                 columnspacing=1, **how)
@@ -75,7 +75,7 @@ def find(metrics: Metrics, *names: str) -> Numbers | None:
 
 
 def steps_of(metrics: Metrics) -> tuple[Numbers, str] | None:
-    """(values, their name) that the curves go over; None: no training."""
+    """The horizontal axis of the curves as (values, name); None: no training."""
     for name, label in (("env_steps", "environment steps"), ("updates", "updates")):
         if len(metrics.get(name, [])):
             return np.asarray(metrics[name], dtype=float), label
@@ -218,15 +218,15 @@ def draw(results: Run, ceiling: float | None, title: str) -> Figure:
 
 
 class Problem(ValueError):
-    """Runs that cannot be drawn as they were asked for; says why."""
+    """Runs that cannot be drawn as requested; the message gives the reason."""
 
 
 class NoRows(Problem):
-    """A run that was no training, or has only begun."""
+    """A run that is not a training, or has only begun."""
 
 
 def curve_of(path: Path, metric: str | None) -> tuple[str, str, Numbers, Numbers]:
-    """Of a run's results: what the curve goes over, the metric (None: return or loss), steps, and [row] of the metric."""
+    """The curve of a run's results: name of the horizontal axis, metric (None: return or loss), steps, and [row] of the metric."""
     with Run(path) as results:
         over = steps_of(results.metrics)
         if over is None:
@@ -239,8 +239,8 @@ def curve_of(path: Path, metric: str | None) -> tuple[str, str, Numbers, Numbers
 
 
 def settings_of_ensemble(directory: Path, metric: str | None = None) -> Curves:
-    """What the curves go over, the metric (None: return or loss), and by setting, "learning.gamma=0.99: 2 seeds": steps and
-    [seed, row] of the metric, as far as all seeds have come."""
+    """The curves of an ensemble: name of the horizontal axis, metric (None: return or loss), and by setting, "learning.gamma=0.99: 2 seeds": steps and
+    [seed, row] of the metric, up to the last row that all seeds have."""
     with open(directory / "ensemble_results.csv", newline="") as file:
         members = list(csv.DictReader(file))
     columns = list(members[0])
@@ -320,9 +320,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="picture to write; default: learning_curve.png beside the results, of several "
                         "runs learning_curves.png here")
     parser.add_argument("--ceiling", type=float, help="largest return that the task allows, drawn as a line")
-    parser.add_argument("--metric", help="the one that is drawn; default: of one run all panels, of several runs or an ensemble "
+    parser.add_argument("--metric", help="metric to draw; default: all panels for one run, for several runs or an ensemble "
                         "episode_return_100, or the loss on demonstrations")
-    parser.add_argument("--title", help="default: name of the run's directory, none of several")
+    parser.add_argument("--title", help="title; default: name of the run's directory, none for several runs")
     parser.add_argument("--dpi", type=float, default=110)
     arguments = parser.parse_args()
     try:

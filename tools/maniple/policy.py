@@ -21,10 +21,10 @@ def load_policy(run: str | os.PathLike[str] | Run, *, best: bool = False, checkp
 
     run: its directory, or the Run of it. best: the policy with the best evaluation (evaluation.every); checkpoint: one of
         its checkpoints; else the newest.
-    seed: of actions that are drawn; None: the run's batch.seed. deterministic: of calls that do not say it; None: as
+    seed: that of drawn actions; None: the run's batch.seed. deterministic: default for calls; None: as
         evaluation.deterministic of the run.
 
-    Raises ValueError where there is no such policy or it is not of this run, OSError for files that are damaged.
+    Raises ValueError if there is no such policy or it belongs to another run, OSError for damaged files.
     """
     if best and checkpoint is not None:
         raise ValueError("best and checkpoint: found both; allowed: one of them")
@@ -51,10 +51,10 @@ def load_policy(run: str | os.PathLike[str] | Run, *, best: bool = False, checkp
 class Policy:
     """policy(observations) gives actions: [n, observations] to [n, actions], float32.
 
-    The n environments are the first n of a batch, in every call the same: recurrent cells and the plans of a diffusion
+    The n environments are the first n of a batch, in every call the same: recurrent cells and the predicted actions of a diffusion
     policy are kept for each from call to call, until reset() says that its episode has ended. `is_stateful` says whether
-    there is something to keep; without it any n will do at any time. A critic's observations are not asked for, and of a
-    dictionary {"critic", "policy"} the latter are taken.
+    there is such state; without it n may change from call to call. Observations of a critic are not needed; of a
+    dictionary {"critic", "policy"} the latter are used.
     """
 
     def __init__(self, run: Run, stored: Any, seed: int | None, deterministic: bool | None = None) -> None:
@@ -62,8 +62,8 @@ class Policy:
 
         stated = dict(line.split("=", 1) for line in text_of(stored.attrs["policy"]).splitlines())
         if "data.cameras" in stated:
-            raise BadInput(f"{stored.filename} sees pictures ({stated['data.cameras']}); allowed: policies that see numbers alone. "
-                           "`python -m maniple.export` takes this one to where there are cameras")
+            raise BadInput(f"{stored.filename} needs images ({stated['data.cameras']}); allowed: policies without image inputs. "
+                           "`python -m maniple.export` exports this one for use with cameras")
         sizes = [int(stated[f"task.{name}"]) for name in ("observations", "critic_observations", "actions")]
         self._core = native.CallablePolicy(str(run.path), run.deck, *sizes)
         for name, kind, count in self._core.entries():
@@ -80,7 +80,7 @@ class Policy:
         self.deterministic = deterministic
 
     def reset(self, mask: NDArray[np.bool_] | None = None) -> None:
-        """Episodes have ended: of all environments, or of those in `mask` [n]. Begins the random numbers of all again only
+        """Episodes have ended: of all environments, or of those in `mask` [n]. Restarts the random numbers of all only
         without a mask."""
         if mask is None:
             self._core.begin(0)

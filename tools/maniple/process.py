@@ -1,4 +1,4 @@
-"""What a process of Python has for the program: where it is, its packages, and its cores."""
+"""Facts about the process of Python that the program needs: its file, its packages, and its cores."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]  # of a checkout, or PREFIX/share/man
 
 
 def program(wanted: str) -> str:
-    """The program: of the build folder of a checkout, of an installation, or in PATH. Ends the process where there is none.
+    """The program: of the build folder of a checkout, of an installation, or in PATH. Ends the process if there is none.
 
     `wanted`: what it is needed for, for the message.
     """

@@ -56,7 +56,7 @@ def page_of(given: argparse.Namespace, version: str = "", version_file: str = ""
 
 
 def replace(file: Path, text: str) -> None:
-    """A file that is whole at any moment."""
+    """Replaces a file, which is complete at any moment."""
     temporary = file.with_name(f"{file.name}.tmp.{os.getpid()}")
     try:
         temporary.write_text(text)
@@ -71,7 +71,7 @@ def report(file: Path, what: str = "replay") -> None:
 
 # ---- pages of a run in progress ----
 def state_of(path: Path) -> list[tuple[str, int]]:
-    """What changes when a run saves something: its checkpoints, and what its results have."""
+    """Signs of a save by a run: its checkpoints, and the state of its results."""
     directory = path if path.is_dir() else path.parent
     checkpoints = [checkpoints_in(directory / folder)[-1:] for folder in ("checkpoints", "best/checkpoints")]
     newest = [(file.name, file.stat().st_mtime_ns) for found in checkpoints for file in found]
@@ -200,25 +200,25 @@ def main() -> None:
     parser.add_argument("--envs", type=int, default=16, help="environments or demonstrations to show, the first ones (default 16)")
     parser.add_argument("--fps", type=float, default=30, help="frames per second of simulated time (default 30)")
     parser.add_argument("--seconds", type=float, default=10, help="simulated time of a trained policy (default 10)")
-    parser.add_argument("--faces", type=int, default=60000, help="most triangles of all meshes together (default 60000)")
-    parser.add_argument("--force-scale", type=float, default=1, help="length of the arrows of forces; 1, the default: a force like the "
-                        "weight of all that moves is an arrow of 0.7 of a robot's size")
+    parser.add_argument("--faces", type=int, default=60000, help="largest number of triangles of all meshes together (default 60000)")
+    parser.add_argument("--force-scale", type=float, default=1, help="length of the arrows of forces; 1, the default: a force equal to the "
+                        "weight of all moving bodies is an arrow of 0.7 of a robot's size")
     parser.add_argument("--three", type=Path, default=THREE, help=f"folder of three.js (default {THREE})")
     live = parser.add_argument_group("runs in progress")
     live.add_argument("--follow", action="store_true", help="write the page again when the run saves a policy or results, until "
                       "Ctrl-C; the open page loads itself again")
-    live.add_argument("--every", type=float, default=2, help="seconds between two looks at the run (default 2)")
+    live.add_argument("--every", type=float, default=2, help="seconds between two checks of the run (default 2)")
     files = parser.add_argument_group("pictures and films, in place of a page")
     files.add_argument("--image", type=Path, metavar="OUT.png", help="picture of one moment")
-    files.add_argument("--time", type=float, help="which, in seconds; default: the middle")
-    files.add_argument("--video", type=Path, metavar="OUT.mp4", help="film, at the speed of the robots")
-    files.add_argument("--size", type=size_of, default=(1280, 720), help="pixels (default 1280x720)")
-    files.add_argument("--camera", help="all, or the number of a robot from 0; default: all")
-    files.add_argument("--curves", action="store_true", help="with the curves beside the scene")
+    files.add_argument("--time", type=float, help="time of the picture, in seconds; default: the middle")
+    files.add_argument("--video", type=Path, metavar="OUT.mp4", help="film to write, in real time")
+    files.add_argument("--size", type=size_of, default=(1280, 720), help="size of picture or film in pixels (default 1280x720)")
+    files.add_argument("--camera", help="view of the camera: all, or the number of a robot from 0; default: all")
+    files.add_argument("--curves", action="store_true", help="show the curves next to the scene")
     demonstrations = parser.add_argument_group("files of demonstrations")
-    demonstrations.add_argument("--model", help="MJCF, URDF, MJB, or package:<package>/<path>, where the file does not name it")
+    demonstrations.add_argument("--model", help="MJCF, URDF, MJB, or package:<package>/<path>, if the file does not name it")
     demonstrations.add_argument("--qpos", metavar="KEY", help="dataset of an episode that has the model's qpos, for instance obs/qpos")
-    demonstrations.add_argument("--timestep", type=float, help="seconds between two frames, where the file does not say it")
+    demonstrations.add_argument("--timestep", type=float, help="seconds between two frames, if the file does not state it")
     given = parser.parse_args()
     if not 1 <= given.envs <= MOST_ENVS:
         parser.error(f"--envs {given.envs}; allowed: 1 to {MOST_ENVS}")

@@ -27,7 +27,7 @@ ENDED, TIMED_OUT, TERMINATED, SUCCEEDED = 1, 2, 3, 4
 
 @dataclass
 class Curve:
-    """What is drawn beside the scene: [env, frame, line]; names of the lines."""
+    """Curves next to the scene: [env, frame, line]; names of the lines."""
 
     title: str
     names: list[str]
@@ -36,8 +36,8 @@ class Curve:
 
 @dataclass
 class Recording:
-    """What is to be shown, at the frames of a page. `states`: fields of mjData, [env, frame, size]. `ends`: how episodes end
-    at a frame, [env, frame], or None where that was not recorded. `command`: velocities that were asked for, [env, frame,
+    """A recording at the frames of a page. `states`: fields of mjData, [env, frame, size]. `ends`: how episodes end
+    at a frame, [env, frame], or None where that was not recorded. `command`: commanded velocities, [env, frame,
     3]: forward and to the left of the heaviest robot [m/s], and its turn to the left [rad/s]."""
 
     title: str
@@ -123,7 +123,7 @@ def mesh_of(model, geom):
 
 
 def mean_colour(model, material):
-    """Of a material: its colour times the mean of its texture."""
+    """The colour of a material: its own times the mean of its texture."""
     rgba = model.mat_rgba[material].astype(float)
     texture = model.mat_texid[material, mujoco.mjtTextureRole.mjTEXROLE_RGB]
     if texture < 0 or model.tex_nchannel[texture] < 3:
@@ -134,7 +134,7 @@ def mean_colour(model, material):
 
 
 def colour(model, geom):
-    """That of the model; what has MuJoCo's default grey gets a colour of its tree and body, and what stands of its body."""
+    """The colour of a geom: the model's; geoms of MuJoCo's default grey get one by their tree and body, fixed ones by their body."""
     material = model.geom_matid[geom]
     if material >= 0:
         return mean_colour(model, material).round(4).tolist()
@@ -186,7 +186,7 @@ def geometry(model, blob, most_faces):
 
 
 def spatial_tendons(model):
-    """Those that have a path to draw, and are not hidden."""
+    """The spatial tendons that have a path to draw and are not hidden."""
     of_joints = int(mujoco.mjtWrap.mjWRAP_JOINT)
     return [t for t in range(model.ntendon) if model.tendon_group[t] < FIRST_HIDDEN_GROUP
             and model.wrap_type[model.tendon_adr[t]] != of_joints]
@@ -201,7 +201,7 @@ def segments(data, tendon):
 
 
 def contacts_of(model, data, has_forces):
-    """Where each contact is, and its force on the robot, not on what that stands on: [contact, 6]."""
+    """The position of each contact, and its force on the robot, not on the ground: [contact, 6]."""
     found, force = [], np.zeros(6)
     for i in range(data.ncon):
         contact = data.contact[i]

@@ -1,4 +1,4 @@
-"""Where a page of maniple.replay has its recording from: the trajectory of a run, a policy that is rolled out for it, or
+"""Sources of the recording on a page of maniple.replay: the trajectory of a run, a policy that is rolled out for it, or
 a file of demonstrations in the layout of robomimic or Minari."""
 
 import importlib.util
@@ -24,7 +24,7 @@ MINARI_FILE = Path("data") / "main_data.hdf5"  # below the directory of a data s
 
 
 def recording_of(path, given):
-    """Of a run's directory, one of its files, or a file of demonstrations. `given`: what the command line says."""
+    """The recording of a run's directory, one of its files, or a file of demonstrations. `given`: the command line's arguments."""
     file = results_path(path)
     if not file.is_file() and (path / MINARI_FILE).is_file():
         file = path / MINARI_FILE
@@ -35,7 +35,7 @@ def recording_of(path, given):
 
 
 def frames_of(times, fps):
-    """The samples that become frames."""
+    """The numbers of the samples that become frames."""
     every = float(np.diff(times).min()) if len(times) > 1 else 1 / fps
     return np.arange(0, len(times), max(1, round(1 / (fps * every))))
 
@@ -128,7 +128,7 @@ def roll_out(directory, run, envs, seconds):
 
 # ---- demonstrations ----
 class Origin:
-    """What demonstrations come from: the model, the seconds between two frames (None: not known), and how Gymnasium's
+    """The origin of demonstrations: the model, the seconds between two frames (None: not known), and how Gymnasium's
     observations have the state, as its environments say it."""
 
     def __init__(self, model, timestep=None, observed=None):
@@ -136,7 +136,7 @@ class Origin:
 
 
 def load_model(name):
-    """Of a file, or of one inside a Python package (package:...)."""
+    """The model of a file, or of one inside a Python package (package:...)."""
     path = Path(name)
     if name.startswith("package:"):
         package, _, inside = name.removeprefix("package:").partition("/")
@@ -249,7 +249,7 @@ def names_in(episode):
 
 
 def end_of(episode, name, masks):
-    """How a demonstration ends."""
+    """The kind of end of a demonstration."""
     def holds(key):
         rows = columns(episode, key) if key in episode and episode[key].dtype != bool else None
         rows = episode[key][()] if rows is None and key in episode else rows

@@ -1,4 +1,4 @@
-"""What a run has written. Everything is plain HDF5, so this is a convenience and not a format.
+"""The results of a run. Everything is plain HDF5, so this is a convenience and not a format.
 
     import maniple
 
@@ -31,18 +31,18 @@ STRIDE, FACTORS = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  
 
 
 class Unreadable(OSError):
-    """A file that is damaged, or not HDF5; says which and why."""
+    """A file that is damaged, or not HDF5; the message names file and reason."""
 
 
 class Numbers(dict):
-    """By name; a KeyError names the nearest ones."""
+    """Arrays by name; a KeyError names the nearest names."""
 
     def __missing__(self, name):
         raise KeyError(unknown(name, self))
 
 
 def unknown(name, known):
-    """For a message: what a name that is not known may have been meant for."""
+    """The part of a message that suggests names near an unknown one."""
     near = difflib.get_close_matches(str(name), known, 3, 0.5)
     return f"found '{name}'; " + (f"nearest: {', '.join(near)}" if near else f"allowed: {', '.join(list(known)[:20]) or 'none, it is empty'}")
 
@@ -82,7 +82,7 @@ def check_seal(path):
 
 
 def open_file(path):
-    """An HDF5 file to read. Its seal is checked first: HDF5 takes wrong numbers for numbers."""
+    """An HDF5 file, opened for reading. Its seal is checked first, because HDF5 does not detect wrong numbers."""
     check_seal(path)
     try:
         return h5py.File(path, "r")
@@ -92,7 +92,7 @@ def open_file(path):
 
 @contextmanager
 def new_file(path):
-    """An HDF5 file to write; it appears when it is whole."""
+    """An HDF5 file to write; it appears when it is complete."""
     temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}")
     try:
         with h5py.File(temporary, "w") as file:
@@ -110,11 +110,11 @@ def refuse(error):
 
 
 class Run:
-    """What a run has written: of its directory, or of one of its files.
+    """The results of a run, given by its directory or by one of its files.
 
-    metrics: numbers per iteration, by name; of a training that is going on to the iteration that its log.jsonl has last, which
+    metrics: numbers per iteration, by name; for a training in progress up to the last iteration of its log.jsonl, which
     results.h5 gets with the next checkpoint. trajectories: by field, [env, sample, size], read when sliced. evaluation: numbers
-    per episode, those of `maniple evaluate` where a directory is given. record: what the run was, by name. OSError where
+    per episode, those of `maniple evaluate` where a directory is given. record: settings and circumstances of the run, by name. OSError where
     a file is damaged, as `maniple inspect` finds it: every byte is read for that; and where there are no results.
     """
 
@@ -202,14 +202,14 @@ class Run:
     def setting(self, key, *default):
         """The value of a deck key, such as "batch.num_envs" or "output.trajectory.every".
 
-        default: where the run knew no such key; without one, a KeyError names the nearest keys.
+        default: value if the run had no such key; without one, a KeyError names the nearest keys.
         """
         if key not in self._settings and not default:
             raise KeyError(unknown(key, self._settings))
         return json.loads(self._settings[key]) if key in self._settings else default[0]
 
     def names(self, field):
-        """What the elements of a trajectory field are called; empty where they have only numbers."""
+        """The names of the elements of a trajectory field; empty if they have only numbers."""
         names = text_of(self.file[f"trajectory/{field}"].attrs.get("names", ""))
         return names.split("\n") if names else []
 
@@ -226,7 +226,7 @@ def numbers_in(file, group):
 
 
 def with_rows_of_log(metrics, log):
-    """Metrics, and below them the rows of later iterations, which a run's log has at once. Where a run went on from a
+    """Metrics, and below them the rows of later iterations, which a run's log has immediately. Where a run continued from a
     checkpoint, its log has some iterations again: what it had of them before is dropped."""
     rows = []
     with open(log, "rb") as file:
@@ -251,18 +251,18 @@ def with_rows_of_log(metrics, log):
 
 
 def checkpoints_in(folder):
-    """By iteration, the newest last."""
+    """The checkpoints by iteration, the newest last."""
     return sorted(folder.glob("*.h5"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
 
 
 def results_path(path):
-    """Of a run's directory its results; any other path as it is."""
+    """The results file of a run's directory; any other path unchanged."""
     path = Path(path)
     return path / "results.h5" if path.is_dir() else path
 
 
 def what_is_missing(path):
-    """For a message: what a path is that has no results."""
+    """The part of a message that describes a path without results."""
     members = sorted(file.parent.name for file in Path(path).glob("*/results.h5"))
     if members:
         return f"{path} has no results of its own; it has those of {len(members)} run{'s' if len(members) > 1 else ''}, for instance {path}/{members[0]}"
@@ -279,7 +279,7 @@ OTHER_KINDS = {".yaml": "a deck, which maniple.make_vec() takes", ".yml": "a dec
 
 
 def check_kind(path):
-    """Unreadable, with what it is, for a file that is none of a run's."""
+    """Raises Unreadable, with the kind of the file, for a file that does not belong to a run."""
     kind = OTHER_KINDS.get(Path(path).suffix.lower())
     if kind and Path(path).is_file():
         raise Unreadable(f"{path} is {kind}; allowed: the directory of a run, or its results.h5, evaluation.h5 or a checkpoint")

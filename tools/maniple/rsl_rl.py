@@ -1,4 +1,4 @@
-"""Tasks as rsl_rl wants them: its VecEnv around a vector environment of Maniple.
+"""Tasks for rsl_rl: its VecEnv around a vector environment of Maniple.
 
     from rsl_rl.runners import OnPolicyRunner
     from maniple.rsl_rl import ManipleVecEnv
@@ -28,8 +28,8 @@ class Observations(TensorDict):
 
 
 class ManipleVecEnv(VecEnv):
-    """`envs` is the vector environment of maniple.make_vec(), whose options these are, but for autoreset_mode. `device`:
-    where tensors go. The first episodes have begun."""
+    """`envs` is the vector environment of maniple.make_vec(), whose options these are, except autoreset_mode. `device`:
+    that of the tensors. The first episodes have begun."""
 
     def __init__(self, deck: Deck, num_envs: int | None = None, seed: int | None = None, device: str = "cpu",
                  **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Tasks as Stable-Baselines3 wants them: its VecEnv around a vector environment of Maniple.
+"""Tasks for Stable-Baselines3: its VecEnv around a vector environment of Maniple.
 
     from stable_baselines3 import PPO
     from maniple.sb3 import make_vec_env
@@ -20,7 +20,7 @@ from maniple.vector_env import make_vec
 
 
 def make_vec_env(deck: Deck, n_envs: int | None = None, seed: int | None = None, **options: Any) -> "ManipleVecEnv":
-    """The environments of a deck's task; options: as of maniple.make_vec(), but for autoreset_mode."""
+    """The environments of a deck's task; options: those of maniple.make_vec(), except autoreset_mode."""
     return ManipleVecEnv(deck, n_envs, seed, **options)
 
 

@@ -27,7 +27,7 @@ VARYING = {"geom_friction": (), "pair_friction": (2,), "actuator_gainprm": (3,),
 
 @contextmanager
 def _deck_of(model: mujoco.MjModel | Deck) -> Iterator[Deck]:
-    """The deck of a model: one in memory is read from a file that is gone afterwards."""
+    """The deck of a model; a model in memory goes through a temporary file."""
     if isinstance(model, mujoco.MjModel):
         with tempfile.TemporaryDirectory(prefix="maniple") as folder:
             file = Path(folder) / "model.mjb"
@@ -68,7 +68,7 @@ class Simulation:
     [num_envs, npair, 2], for sliding; actuator_gainprm and actuator_biasprm [num_envs, nu, 3]. What is set may be flat, too,
     [num_envs, nu * 3]. `fields` and `model_fields` say by name (size, unit, description) what there is.
 
-    Raises ValueError for what the program refuses.
+    Raises ValueError if the program refuses it.
     """
 
     def __init__(self, model: mujoco.MjModel | Deck, num_envs: int | None = None, *, fields: Sequence[str] = (),
@@ -166,7 +166,7 @@ class Simulation:
         self._core.rollout(control, state.shape[1], state, sensordata)
 
     def _shaped(self, name: str, rows: NDArray[Any]) -> NDArray[Any]:
-        """As it is handed out: a copy, in which writing would change nothing, so it is refused."""
+        """A read-only copy in MuJoCo's shape: writing to it would not change the batch."""
         rows = rows.reshape(self.num_envs, *self._shapes[name])
         rows.flags.writeable = False
         return rows
@@ -189,15 +189,15 @@ def rollout(model: mujoco.MjModel | Sequence[mujoco.MjModel], initial_state: Arr
             initial_warmstart: ArrayLike | None = None, state: NDArray[np.float64] | None = None,
             sensordata: NDArray[np.float64] | None = None, overrides: Mapping[str, Any] | None = None,
             threads: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Open-loop rollouts, with the arguments and results of mujoco.rollout.rollout, but for its mjData.
+    """Open-loop rollouts, with the arguments and results of mujoco.rollout.rollout, except mjData.
 
     model: one, or one for each rollout. initial_state: [nbatch or 1, nstate], of mjSTATE_FULLPHYSICS. control: [nbatch or 1,
-        nstep or 1, nu]. control_spec: mjSTATE_CTRL alone. nstep: where nothing else says it. initial_warmstart: [nbatch or
-        1, nv]. state, sensordata: arrays to be filled.
+        nstep or 1, nu]. control_spec: mjSTATE_CTRL alone. nstep: needed if no array gives it. initial_warmstart: [nbatch or
+        1, nv]. state, sensordata: output arrays.
     overrides: deck keys by their paths, {"simulation.solver": "Newton"}. threads: as of make_vec().
 
     Returns state [nbatch, nstep, nstate] and sensordata [nbatch, nstep, nsensordata]. Raises ValueError for shapes that do not
-    fit each other, and for models with what the program does not have.
+    fit each other, and for models with features that the program does not support.
     """
     if control_spec != int(mujoco.mjtState.mjSTATE_CTRL):
         raise ValueError(f"control_spec: found {control_spec}; allowed: {int(mujoco.mjtState.mjSTATE_CTRL)}, mjSTATE_CTRL")
@@ -269,7 +269,7 @@ def _state_size(model: mujoco.MjModel) -> int:
 
 
 def _set_state(simulation: Simulation, model: mujoco.MjModel, rows: NDArray[np.float64]) -> None:
-    """From rows of mjSTATE_FULLPHYSICS."""
+    """Sets the state from rows of mjSTATE_FULLPHYSICS."""
     first = 0
     for name, size in (("time", 1), ("qpos", model.nq), ("qvel", model.nv), ("act", model.na)):
         if size:
@@ -278,7 +278,7 @@ def _set_state(simulation: Simulation, model: mujoco.MjModel, rows: NDArray[np.f
 
 
 def _array(name: str, values: ArrayLike | None, dimensions: int, size: int) -> NDArray[np.float64] | None:
-    """Of these dimensions, the first ones 1 where they are not there."""
+    """An array of this many dimensions; missing leading ones become 1."""
     if values is None:
         return None
     try:
@@ -294,7 +294,7 @@ def _array(name: str, values: ArrayLike | None, dimensions: int, size: int) -> N
 
 
 def _common(what: str, counts: dict[str, int]) -> int:
-    """What several arrays agree on, those with 1 aside."""
+    """The common size of several arrays, apart from those of size 1."""
     others = {count for count in counts.values() if count != 1}
     if len(others) > 1 or 0 in others:
         raise ValueError(f"{what}: found {', '.join(f'{count} of {name}' for name, count in counts.items())}; "

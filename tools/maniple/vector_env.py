@@ -36,22 +36,22 @@ def make_vec(deck: Deck, num_envs: int | None = None, seed: int | None = None, p
         of it), whose task and model are taken, or a dictionary with the sections of a deck.
     num_envs: of the whole batch (batch.num_envs). seed: of all its random numbers, 0 to 2^32 - 1 (batch.seed).
         precision: "single" or "double" (simulation.precision): of the physics, and float32 or float64 of observations,
-        rewards and actions. Where None, the deck says so.
-    overrides: deck keys by their paths, {"simulation.decimation": 4}, which win over all above.
+        rewards and actions. None: as in the deck.
+    overrides: deck keys by their paths, {"simulation.decimation": 4}, which override all of the above.
     comm: an mpi4py communicator, or anything with Get_rank(), Get_size() and allgather(): each of its ranks gets its part
         of the batch, whole tiles of 32 environments, with the bits that one process would give them. Collective.
-    autoreset_mode: when environments whose episode has ended begin the next one, as Gymnasium's vector environments.
-    threads: that step the batch; None: one for each core that this process may use, divided by OMP_NUM_THREADS' rule
+    autoreset_mode: when environments begin the next episode, as in Gymnasium's vector environments.
+    threads: number of threads that step the batch; None: one for each core that this process may use, divided by OMP_NUM_THREADS' rule
         where that is set. The bits do not depend on it.
     copy: False: observations, rewards and flags are overwritten by the step after the next one.
 
-    Raises ValueError for what the program refuses, on every rank of `comm` alike, and RuntimeError for other failures.
+    Raises ValueError for refusals of the program, on every rank of `comm` alike, and RuntimeError for other failures.
     """
     return VectorEnv(deck, num_envs, seed, precision, overrides, comm, autoreset_mode, threads, copy)
 
 
 class VectorEnv(GymnasiumVectorEnv):
-    """The environments of a deck's task; make_vec() says what it takes.
+    """The environments of a deck's task; make_vec() documents the arguments.
 
     Beyond Gymnasium's: `num_envs` are those of this process, from `first_env` on, of `global_num_envs`; `step_dt` [s] is
     the duration of a control step, `max_episode_steps` the longest episode (0: endless); `observation_names` and
@@ -126,7 +126,7 @@ class VectorEnv(GymnasiumVectorEnv):
         seed: all random numbers from their beginning, as a batch that is made with this seed (one number for the whole
         batch: environments differ by it and their own number; the list [seed, seed + 1, ...], a number for each environment,
         is that seed, as for Gymnasium's vector environments). options {"reset_mask": [num_envs] of bool}: only there;
-        other environments show what they showed last.
+        other environments return their last observations again.
 
         Raises TypeError and ValueError for a seed or mask of another kind.
         """
@@ -178,7 +178,7 @@ class VectorEnv(GymnasiumVectorEnv):
         return self._observations(arrays), reward, terminated, truncated, infos
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Gives the memory of the environments back."""
+        """Frees the memory of the environments."""
         self._core = None
 
     # ---- parts ----
@@ -188,7 +188,7 @@ class VectorEnv(GymnasiumVectorEnv):
             raise RuntimeError("these environments were closed")
 
     def _seed_of(self, seed: Any) -> int:
-        """Of the whole batch: of [seed, seed + 1, ...] the first, as in Gymnasium."""
+        """The seed of the whole batch: the first of [seed, seed + 1, ...], as in Gymnasium."""
         numbers = np.asarray(seed)
         if isinstance(seed, bool) or numbers.ndim > 1 or not np.issubdtype(numbers.dtype, np.integer):
             raise TypeError(f"seed: found {type(seed).__name__}; allowed: one integer for the whole batch, or its list [seed, seed + 1, ...]")
@@ -204,7 +204,7 @@ class VectorEnv(GymnasiumVectorEnv):
         return spaces.Box(-np.inf, np.inf, (size,), self._dtype.type)
 
     def _new_arrays(self) -> dict[str, Any]:
-        """What a step fills."""
+        """The arrays that a step fills."""
         envs, core = self.num_envs, self._core
         return {"policy": np.empty((envs, core.num_observations), self._dtype),
                 "critic": np.empty((envs, core.num_critic_observations), self._dtype) if self._has_critic else None,
@@ -233,7 +233,7 @@ class VectorEnv(GymnasiumVectorEnv):
         return rows
 
     def _episode_infos(self, ended: NDArray[np.bool_]) -> dict[str, Any]:
-        """Of the episodes that ended in this step."""
+        """The infos of the episodes that ended in this step."""
         arrays, now, core = self._new_arrays(), time.perf_counter(), self._core
         returns, invalid = arrays["reward"], arrays["terminated"]
         success = np.empty(self.num_envs, bool) if core.has_success else None
@@ -258,7 +258,7 @@ class VectorEnv(GymnasiumVectorEnv):
 
 
 def _agree(comm: Any, failure: BaseException | None, deck: str | None) -> None:
-    """Raises on every rank what the first rank that failed says; ValueError where ranks were given different decks."""
+    """Raises the message of the first rank that failed on every rank; ValueError where ranks were given different decks."""
     told = comm.allgather((failure is not None and type(failure).__name__, str(failure or ""), deck))
     for kind, text, _ in told:
         if kind:

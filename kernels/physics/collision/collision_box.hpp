@@ -1,4 +1,4 @@
-// Where spheres and capsules touch boxes, with the contact points and the order of MuJoCo's
+// Contacts of spheres and capsules with boxes, with the contact points and the order of MuJoCo's
 // (engine_collision_box.c). Called by MANIPLE_GEOM_PAIR_TYPES; two boxes are in collision_box_box.hpp.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Where two boxes touch, with the contact points and the order of MuJoCo's (mjc_BoxBox): the axis that
+// Contacts of two boxes, with the contact points and the order of MuJoCo's (mjc_BoxBox): the axis that
 // separates them most (Gottschalk, Lin, Manocha 1996) is the normal; two faces give the corners of one
 // clipped by the sides of the other (Sutherland, Hodgman 1974), two edges their nearest points. Called by
 // MANIPLE_GEOM_PAIR_TYPES.

@@ -1,4 +1,4 @@
-// Where cylinders, ellipsoids and meshes touch other shapes, with the contact points of MuJoCo's
+// Contacts of cylinders, ellipsoids and meshes with other shapes, with the contact points of MuJoCo's
 // (engine_collision_convex.c): GJK and EPA find the deepest one, contact_patch.hpp those of flat and straight
 // sides. Called by MANIPLE_CONVEX_PAIR_TYPES.
 #pragma once

@@ -1,6 +1,6 @@
-// Where a height field touches convex shapes, with the contact points of MuJoCo's (mjc_ConvexHField): every
-// cell below the shape is two triangles, each the top of a prism that goes down to the base, and GJK and EPA
-// find the deepest point of each prism. Called by MANIPLE_HFIELD_PAIR_TYPES.
+// Contacts of a height field with convex shapes, with the contact points of MuJoCo's (mjc_ConvexHField):
+// every cell below the shape is two triangles, each the top of a prism that goes down to the base, and GJK
+// and EPA find the deepest point of each prism. Called by MANIPLE_HFIELD_PAIR_TYPES.
 #pragma once
 
 #include "kernels/physics/collision/collision_convex.hpp"

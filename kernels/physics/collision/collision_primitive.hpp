@@ -1,7 +1,7 @@
-// Where two geoms touch: closed formulas for planes, spheres, capsules, cylinders, boxes and ellipsoids, with
-// the contact points and the order of MuJoCo's (engine_collision_primitive.c). Every function hands its
-// contacts to `emit(mask, point)`; the mask names the environments that have one. Those of two geoms are
-// called by MANIPLE_GEOM_PAIR_TYPES.
+// Contacts of primitive geoms: closed formulas for planes, spheres, capsules, cylinders, boxes and
+// ellipsoids, with the contact points and the order of MuJoCo's (engine_collision_primitive.c). Every
+// function hands its contacts to `emit(mask, point)`; the mask names the environments that have one.
+// Functions of two geoms are called by MANIPLE_GEOM_PAIR_TYPES.
 #pragma once
 
 #include "kernels/math/vector.hpp"

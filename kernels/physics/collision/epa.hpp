@@ -1,6 +1,6 @@
-// How deep two convex shapes overlap: van den Bergen's expanding polytope, which begins with the simplex of
-// GJK, with MuJoCo's order and stops (engine_collision_gjk.c). The polytope has a fixed size and lies on the
-// stack.
+// Penetration depth of two convex shapes: van den Bergen's expanding polytope,
+// which begins with the simplex of GJK, with MuJoCo's order and stopping rules
+// (engine_collision_gjk.c). The polytope has a fixed size and lies on the stack.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// How far apart two convex shapes are, or a tetrahedron of their difference that holds the origin: the
-// algorithm of Gilbert, Johnson and Keerthi with the signed volumes of Montanari, Petrinic and Barbieri
-// (2017), with MuJoCo's order and stops (engine_collision_gjk.c). EPA in epa.hpp goes on from there.
+// Distance of two convex shapes, or a tetrahedron of their difference that holds the origin: the algorithm of
+// Gilbert, Johnson and Keerthi with the signed volumes of Montanari, Petrinic and Barbieri (2017), with
+// MuJoCo's order and stopping rules (engine_collision_gjk.c). EPA in epa.hpp goes on from there.
 #pragma once
 
 #include "kernels/physics/collision/convex_shape.hpp"

@@ -1,6 +1,6 @@
-// Where rays meet geoms: closed formulas for planes, spheres, capsules, ellipsoids, cylinders and boxes, with
-// MuJoCo's answers (mj_ray). Touch sensors ask whether a contact's normal meets their site, tasks how far it
-// is to the ground.
+// Intersections of rays with geoms: closed formulas for planes, spheres, capsules, ellipsoids, cylinders and
+// boxes, with MuJoCo's answers (mj_ray). Touch sensors ask whether a contact's normal meets their site, tasks
+// how far it is to the ground.
 #pragma once
 
 #include "kernels/base/varying.hpp"

@@ -1,5 +1,5 @@
-// Where a ray meets a height field, with MuJoCo's answer (mj_rayHfield): the base is a box, above it the
-// triangles of the cells, and the sides below the outermost ones. For one environment at a time.
+// Intersection of a ray with a height field, with MuJoCo's answer (mj_rayHfield): the base is a box, above it
+// the triangles of the cells, and the sides below the outermost ones. For one environment at a time.
 #pragma once
 
 #include "kernels/math/vector.hpp"

@@ -1,4 +1,4 @@
-// What families of constraint rows have in common: the impedance of a row (mj_makeImpedance), rows along
+// Common parts of the families of constraint rows: the impedance of a row (mj_makeImpedance), rows along
 // tendons, and SingleRows, the base of families whose rows each have a law of their own (row_law.hpp). The
 // families themselves are in *_rows.hpp, their list in row_families.hpp.
 #pragma once

@@ -1,4 +1,4 @@
-// Answers to kernels/physics/contact_queries.hpp.
+// Implementation of kernels/physics/contact_queries.hpp.
 #pragma once
 
 #include "kernels/physics/constraint/contact_force.hpp"

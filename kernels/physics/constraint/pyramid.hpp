@@ -1,5 +1,5 @@
-// The rows of a contact with friction: a pyramid of four edges, normal + and - friction times a tangent, kept
-// as three base rows, the normal and both scaled tangents, because every edge is a sum of two of them.
+// The rows of a contact with friction: a pyramid of four edges, normal + and - friction times a tangent.
+// Three base rows stand for them, the normal and both scaled tangents: every edge is a sum of two of these.
 #pragma once
 
 #include "kernels/physics/constraint/row_law.hpp"

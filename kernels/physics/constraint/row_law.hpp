@@ -1,6 +1,6 @@
-// What a constraint row does at its residual jar = J qacc - aref: the force and cost of mj_constraintUpdate,
-// the second derivative of the cost, and its part in a line search. A law knows nothing of where its row
-// comes from; row_families.hpp says which rows follow which law.
+// Laws of constraint rows at the residual jar = J qacc - aref: the force and cost of mj_constraintUpdate, the
+// second derivative of the cost, and its part in a line search. A law knows nothing of where its row comes
+// from; row_families.hpp says which rows follow which law.
 #pragma once
 
 #include "kernels/base/pack.hpp"

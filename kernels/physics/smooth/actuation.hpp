@@ -1,5 +1,5 @@
-// Actuators: length and velocity through their transmission, activation dynamics, force by their law, and
-// that force in the joints (mj_transmission, mj_fwdActuation).
+// Actuators: length and velocity through their transmission, activation dynamics, force by their law, and the
+// resulting joint forces (mj_transmission, mj_fwdActuation).
 #pragma once
 
 #include "kernels/model/data.hpp"

@@ -1,6 +1,6 @@
-// What an actuator does with its control (mj_fwdActuation): the rate of its activation (dynamics), and its
-// force, gain times input plus bias, with the derivative by its velocity (mjd_actuator_vel). A type is a row
-// of a table here and its functions; the import refuses what has no row.
+// Laws of actuators, from control to force (mj_fwdActuation): the rate of activation (dynamics), and the
+// force, gain times input plus bias, with its derivative by velocity (mjd_actuator_vel). A type is a row of a
+// table here and its functions; the import refuses types without a row.
 #pragma once
 
 #include "kernels/model/lane_model.hpp"

@@ -1,6 +1,6 @@
-// The contact sensor (mjSENS_CONTACT): what is known of the contacts of two objects, the nearest or strongest
+// The contact sensor (mjSENS_CONTACT): numbers about the contacts of two objects, the nearest or strongest
 // ones first, or of all of them together. Which geom pairs concern a sensor, and which way its contacts then
-// look, follows from the model: sensor_contactmatch.
+// point, follows from the model: sensor_contactmatch.
 #pragma once
 
 #include "kernels/physics/constraint/contact_force.hpp"

@@ -1,5 +1,5 @@
 // A row of numbers at some dofs: the Jacobian of a tendon's length, or the moment of an actuator that is not
-// on a joint. What is done with such rows, here, is the same whether they depend on the pose or not.
+// on a joint. The functions here serve rows that depend on the pose and constant ones alike.
 #pragma once
 
 #include "kernels/math/spatial.hpp"

@@ -1,4 +1,4 @@
-// Where everything is: poses of bodies, joints, inertial frames and sites from the joint coordinates
+// Forward kinematics: poses of bodies, joints, inertial frames and sites from the joint coordinates
 // (mj_kinematics). One pass over the tree, parents before children.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Frames of bodies and the motion of points that they carry (mj_objectVelocity, mj_objectAcceleration), from
-// what every path through the kinematics leaves: xpos, xquat, xipos, cvel and subtree_com of the roots. Of
+// Frames of bodies and the motion of points on them (mj_objectVelocity, mj_objectAcceleration), from fields
+// that every path through the kinematics computes: xpos, xquat, xipos, cvel and subtree_com of the roots. Of
 // the world and of other bodies that nothing moves, only the poses are read.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Accelerations and forces of bodies once qacc is known (mj_rnePostConstraint): what accelerometers and force
-// sensors read. The recursion of bias.hpp has done the part without joint accelerations; this adds theirs.
+// Accelerations and forces of bodies once qacc is known (mj_rnePostConstraint), for accelerometers and force
+// sensors. The recursion of bias.hpp has done the part without joint accelerations; this adds theirs.
 #pragma once
 
 #include "kernels/model/lane_model.hpp"

@@ -1,5 +1,5 @@
-// Spatial tendons: the path from site to site, past geoms and over pulleys, its length and what every dof
-// does to that (mj_tendon), and how that changes while the dofs keep their velocities (mj_tendonDot).
+// Spatial tendons: the path from site to site, past geoms and over pulleys, its length and the Jacobian of
+// that (mj_tendon), and the time derivative of the Jacobian at constant joint velocities (mj_tendonDot).
 #pragma once
 
 #include "kernels/math/quaternion.hpp"

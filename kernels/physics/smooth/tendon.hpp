@@ -1,7 +1,7 @@
-// Tendons: lengths, velocities, springs with a deadband, dampers, armature, and what they add to the matrix
-// of implicitfast (mj_tendon, mj_springdamper, mj_tendonArmature, mj_tendonBias, mjd_passive_vel). The
-// Jacobian of a spatial tendon (spatial_tendon.hpp) depends on the pose; the length of a fixed one is a
-// weighted sum of joint positions, so that its Jacobian is constant.
+// Tendons: lengths, velocities, springs with a deadband, dampers, armature, and their part of the matrix of
+// implicitfast (mj_tendon, mj_springdamper, mj_tendonArmature, mj_tendonBias, mjd_passive_vel). The Jacobian
+// of a spatial tendon (spatial_tendon.hpp) depends on the pose; the length of a fixed one is a weighted sum
+// of joint positions, so that its Jacobian is constant.
 #pragma once
 
 #include "kernels/model/data.hpp"

@@ -1,5 +1,5 @@
-// What spatial tendons do to the bodies that they pull at: the total force along each, of springs, dampers,
-// actuators, constraint rows and its own inertia, as a part of cfrc_ext (mj_rnePostConstraint).
+// Forces of spatial tendons on the bodies at their ends and bends: the total force along each, of springs,
+// dampers, actuators, constraint rows and its own inertia, as a part of cfrc_ext (mj_rnePostConstraint).
 #pragma once
 
 #include "kernels/physics/constraint/equality_rows.hpp"

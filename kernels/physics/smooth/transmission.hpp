@@ -1,6 +1,6 @@
-// What carries an actuator's length, velocity and force (mj_transmission): joints of any type, tendons, sites
-// and slider-cranks. Each kind of transmission is a type with the four functions at the end of this file, and
-// rows of the table; the import refuses what has no row.
+// Transmissions of actuators for length, velocity and force (mj_transmission): joints of any type, tendons,
+// sites and slider-cranks. Each kind of transmission is a type with the four functions at the end of this
+// file, and rows of the table; the import refuses kinds without a row.
 #pragma once
 
 #include "kernels/math/quaternion.hpp"

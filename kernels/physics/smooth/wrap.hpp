@@ -1,6 +1,6 @@
-// How a tendon passes a sphere or a cylinder: straight, or around it on the side of a side site, or along the
-// inside where the side site is inside (mju_wrap). Everything happens in a plane: that of both end points and
-// the center of a sphere, or the one across the axis of a cylinder, which is unrolled afterwards.
+// Wrapping of a tendon past a sphere or a cylinder: straight, or around it on the side of a side site, or
+// along the inside where the side site is inside (mju_wrap). Everything happens in a plane: that of both end
+// points and the center of a sphere, or the one across the axis of a cylinder, which is unrolled afterwards.
 #pragma once
 
 #include "kernels/math/functions.hpp"

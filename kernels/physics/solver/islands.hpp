@@ -1,5 +1,5 @@
-// Islands: trees of bodies that rows hold together, which MuJoCo solves one by one (mj_island). Each solver
-// that asks for them keeps the numbers where it needs them.
+// Islands: trees of bodies that constraint rows connect, which MuJoCo solves one by one (mj_island). Each
+// solver that uses islands stores their numbers itself.
 #pragma once
 
 #include "kernels/base/pack.hpp"

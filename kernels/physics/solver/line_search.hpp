@@ -1,8 +1,8 @@
 // The exact line search of Newton's methods (PrimalSearch of engine_solver.c finds the same point by other
-// steps). Along a line the cost of the rows is piecewise quadratic, so its derivative is piecewise linear.
-// A Newton step ends at alpha = 1 as long as no row changes its state on the way. So everything is measured
-// from there, by sums of squares and by what the rows add that have changed: near the minimum the parts of
-// the derivative itself cancel, and single precision would leave nothing of it but rounding.
+// steps). Along a line the cost of the rows is piecewise quadratic, so its derivative is piecewise linear. A
+// Newton step ends at alpha = 1 as long as no row changes its state on the way. So everything is measured
+// from there, by sums of squares and by the contributions of rows that have changed: near the minimum the
+// parts of the derivative itself cancel, and in single precision only rounding would remain of it.
 #pragma once
 
 #include "kernels/base/pack.hpp"

@@ -1,5 +1,5 @@
-// Friction without slip (mj_solNoSlip): after the solver, whose regularization lets contacts creep, sweeps
-// over the rows of dry friction and the friction of contacts look for their forces once more, without it;
+// Friction without slip (mj_solNoSlip). The solver's regularization lets contacts creep. After it, sweeps
+// over the rows of dry friction and the friction of contacts find their forces again without regularization;
 // normal forces, limits and equality constraints stay as they are. Models with noslip_iterations have
 // ConeRows for all contacts.
 #pragma once

@@ -1,9 +1,9 @@
 // The rows of a pack as row_solver.hpp and dual_problem.hpp take them: in blocks of three, the base rows of a
-// contact slot or any three single rows. Each family of single rows has a run of them: its rows in their
-// order where every lane has all of them, else as many as the lane with the most, in each lane those that
-// this lane has, so that row k of different lanes may be different rows of the model; its dofs then come
-// together with those of the other lanes. Here are Y, whose columns the rows are, and A = Y'Y. Every element
-// is summed dof by dof, so that the zeros of rows that only other lanes have change no bit.
+// contact slot or any three single rows. Each family of single rows has a run of them. Where every lane has
+// all rows of the family, they keep their order. Otherwise the run is as long as the most rows of a lane, and
+// each lane lists its own, so that row k of different lanes may be different rows of the model; its dofs are
+// then the union over the lanes. Here are Y, whose columns the rows are, and A = Y'Y. Every element is summed
+// dof by dof, so that the zeros of rows that only other lanes have change no bit.
 #pragma once
 
 #include "kernels/model/dof_set.hpp"

@@ -1,7 +1,7 @@
 // Newton's method in double precision for single environments of a single-precision model: those with a
-// contact whose friction is next to nothing. The edges of its pyramid are almost parallel and very stiff
-// (1/(2 friction^2) times as stiff as other rows), so that rounding an acceleration to a float already
-// changes forces by more than they are. It is the solver of primal_solver.hpp over the lane value Wide.
+// contact of almost no friction. The edges of its pyramid are almost parallel and very stiff (1/(2
+// friction^2) times as stiff as other rows), so that rounding an acceleration to a float already changes
+// forces by more than their size. It is the solver of primal_solver.hpp over the lane value Wide.
 #pragma once
 
 #include "kernels/physics/solver/primal_solver.hpp"

@@ -13,7 +13,7 @@ std::vector<Device> cuda_devices() {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code != cudaSuccess || count == 0)
-    throw Error(std::string("launch: this build computes on a GPU, and there is none that it can use: ") +
+    throw Error(std::string("launch: this build needs a GPU, and there is none that it can use: ") +
                 (code == cudaSuccess      ? "no device is visible (CUDA_VISIBLE_DEVICES)"
                  : cuda_driver_is_there() ? cudaGetErrorString(code)
                                           : "CUDA's driver (libcuda.so.1) is not installed here") +

@@ -1,4 +1,4 @@
-// Which CUDA devices there are, and errors of CUDA's runtime. Like src/parallel/nccl, this folder includes
+// The CUDA devices of this host, and errors of CUDA's runtime. Like src/parallel/nccl, this folder includes
 // only CUDA's host headers: CMake builds it wherever they are found, and links it where Kokkos runs on CUDA.
 #pragma once
 

@@ -1,6 +1,6 @@
-// As much of Kokkos on CUDA as kernels and their launches need to be compiled by nvcc where no such Kokkos is
-// installed. Launches are kernels of the same bodies with the same bounds; what only the host runs is
-// declared, for nothing is linked.
+// A stand-in for Kokkos on CUDA, with as much as nvcc needs to compile kernels and their launches where no
+// such Kokkos is installed. Launches are kernels of the same bodies with the same bounds; functions for the
+// host alone are only declared, because nothing is linked.
 #pragma once
 
 #include <cstddef>

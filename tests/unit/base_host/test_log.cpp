@@ -1,4 +1,4 @@
-// The log of a run: who writes, what the file holds, and that text cannot break its lines.
+// The log of a run: which rank writes, the contents of the file, and that text cannot break its lines.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

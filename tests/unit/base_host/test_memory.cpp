@@ -1,5 +1,5 @@
-// What is left of memory by the files of a made-up host: control groups of both versions, nested limits,
-// a container that sees its own group as the top.
+// The memory left according to the files of a made-up host: control groups of both versions, nested limits, a
+// container that sees its own group as the top.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

@@ -1,4 +1,4 @@
-// A directory of decks for one test, and what a refusal says.
+// A directory of decks for one test, and the text of a refusal.
 #pragma once
 
 #include <unistd.h>

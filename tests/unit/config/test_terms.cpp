@@ -1,4 +1,4 @@
-// Terms of a task: what they hold, where they stand, and what is refused.
+// Terms of a task: their values, their lines in the file, and refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

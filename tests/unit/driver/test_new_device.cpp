@@ -1,4 +1,4 @@
-// Self-tests before a run: on which devices they are done, what is kept of them, and what stops the run.
+// Self-tests before a run: on which devices they are done, which results are kept, and which stop the run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The progress line: what it says at the start of a run.
+// The progress line: its text at the start of a run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

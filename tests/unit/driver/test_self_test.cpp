@@ -1,4 +1,4 @@
-// What maniple doctor compares is equal, and it sees a difference in the last bit of one side.
+// The self-tests of maniple doctor: both sides are equal, and a difference in the last bit of one is found.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

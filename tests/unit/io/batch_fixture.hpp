@@ -1,5 +1,5 @@
-// A batch of environments with made-up numbers for checkpoint tests: what each holds depends on its
-// global index alone, so any rank of any partition can say what must come back.
+// A batch of environments with made-up numbers for checkpoint tests: the numbers of an environment depend on
+// its global index alone, so any rank of any partition knows what it must read back.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the checksum of files must and must not depend on.
+// The checksum of files: the properties on which it must depend, and those on which it must not.
 #include <gtest/gtest.h>
 
 #include <algorithm>

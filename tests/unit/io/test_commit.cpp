@@ -1,5 +1,5 @@
-// Files that a process which no longer lives left behind; the writing and renaming itself is tested with
-// the files that use it.
+// Temporary files of processes that no longer live; the writing
+// and renaming itself is tested with the files that use it.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// Users' files: shapes, refusals with their words, rows of a rank, controls in blocks.
+// Users' files: shapes, refusals with their texts, rows of a rank, controls in blocks.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Reading in a child: what is the file's fault, what the machine's, and which of many files it was.
+// Reading in a child process: faults of the file, faults of the machine, and the file to blame.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -52,7 +52,7 @@ TEST(Isolated, CrashesOfTheLibraryAreTheFiles) {
     EXPECT_EQ(thrown_in_child([&] { raise(number); }),
               "file: some.h5: damaged: the HDF5 library crashes on it");
   EXPECT_EQ(thrown_in_child([] { raise(SIGXCPU); }),
-            "file: some.h5: damaged: the HDF5 library comes to no end with it");
+            "file: some.h5: damaged: the HDF5 library does not finish reading it");
   EXPECT_EQ(thrown_in_child([] { throw Error("no such object"); }), "file: some.h5: no such object");
   EXPECT_EQ(thrown_in_child([] { throw InputError("as it is"); }), "user: as it is");
 }
@@ -104,7 +104,8 @@ TEST(Isolated, TheParentNotesTheProgressOfItsChild) {
 
 TEST(Isolated, WhatEndsTheChildOtherwiseIsTheMachines) {
   EXPECT_EQ(thrown_in_child([] { raise(SIGKILL); }),
-            "machine: some.h5: the process that reads it was ended by a signal (Killed): is memory short?");
+            "machine: some.h5: the process that reads it was ended by a signal (Killed): is there too little "
+            "memory?");
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGBUS})
     EXPECT_THAT(thrown_in_child([&] { raise(number); }),
                 HasSubstr("machine: some.h5: the process that reads"));

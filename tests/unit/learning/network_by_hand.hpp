@@ -1,4 +1,4 @@
-// A policy's network in plain loops and double precision, from what the configuration says, for tests.
+// A policy's network in plain loops and double precision, built from the configuration, for tests.
 #pragma once
 
 #include <algorithm>

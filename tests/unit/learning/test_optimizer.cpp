@@ -1,4 +1,4 @@
-// Gradients that are too large to be summed exactly: their scale, and what of it a step shows.
+// Gradients that are too large to be summed exactly: their scale, and its effect on a step.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// What the import makes of good models and says about bad ones: the messages name every element with its
-// file and line, also in included files, and switched-off features need no support.
+// The import of good and bad models: the messages name every element with its file and line, also in included
+// files, and switched-off features need no support.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -483,7 +483,7 @@ TEST_F(ModelImport, RefusesTouchSensorsOfMeshes) {
     <touch site="skin"/></sensor>
 </mujoco>)");
   EXPECT_CONTAINS(text, (folder_ / "robot.xml").string() +
-                            ":6: sensor number 1 (no name) feels what touches a site of type mesh");
+                            ":6: sensor number 1 (no name) measures contacts of a site of type mesh");
   EXPECT_EQ(text.find("sensor number 0"), std::string::npos) << text;
 }
 

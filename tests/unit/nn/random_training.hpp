@@ -1,5 +1,5 @@
-// A rollout of random numbers in memory as kernels need it, with all that the kernel of a minibatch is given:
-// what the tests of training kernels begin with.
+// A rollout of random numbers in memory as kernels need it, with all arguments of the kernel of a minibatch:
+// the starting point of the tests of training kernels.
 #pragma once
 
 #include <cmath>

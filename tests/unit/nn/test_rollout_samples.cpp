@@ -1,4 +1,4 @@
-// What a rollout leaves for learning, against plain loops: actions and their probabilities, rewards and ends
+// Samples of a rollout for learning, against plain loops: actions and their probabilities, rewards and ends
 // of episodes, advantages with time-outs and steps that are left out, and moments of samples.
 #include "kernels/base/macros.hpp"
 

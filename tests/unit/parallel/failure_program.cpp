@@ -1,5 +1,5 @@
 // A program that fails in the way its argument names: started under mpirun by tests/CMakeLists.txt, which
-// checks exit code, the single message and that it ends.
+// checks the exit code, the single message, and that the program ends.
 #include <signal.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// What a process asks of Open MPI where no launcher has started it, and that nothing of it stays.
+// Settings for Open MPI of a process without a launcher, and that none of them remain.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Choice and refusal of devices, and what a session knows about its ranks. Devices are made up: the
-// decisions are functions of what ranks report.
+// Choice and refusal of devices, and the facts that a session knows about its ranks. Devices are made up: the
+// decisions are functions of the reports of ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>

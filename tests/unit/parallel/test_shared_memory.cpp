@@ -1,4 +1,4 @@
-// Segments that killed runs left behind, told from those in use.
+// Segments of shared memory that killed runs left behind, as opposed to those in use.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Who is to blame when a job hangs: a decision over what ranks answer, or do not.
+// The rank to blame when a job hangs: a decision from the answers of ranks, or their silence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What the table of geom pairs promises of the collision functions: none finds more contacts than it says,
+// Promises of the table of geom pairs about the collision functions: none finds more contacts than it says,
 // whatever the poses and sizes.
 #include <gtest/gtest.h>
 

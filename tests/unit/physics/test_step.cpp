@@ -1,5 +1,5 @@
-// The step as a whole: lanes know nothing of each other, bad states are reset where they are, and a pack
-// computes what a scalar does.
+// The step as a whole: lanes are independent of each other, bad states are reset in place, and a pack
+// computes the same as a scalar.
 #include <gtest/gtest.h>
 
 #include <random>

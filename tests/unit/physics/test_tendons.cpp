@@ -1,5 +1,5 @@
-// Spatial tendons and muscles against what geometry and their definitions say: lengths and lever arms around
-// a cylinder and inside a sphere, pulleys, and the peak of a muscle's curves.
+// Spatial tendons and muscles against geometry and their definitions: lengths and lever arms around a
+// cylinder and inside a sphere, pulleys, and the peak of a muscle's curves.
 #include <gtest/gtest.h>
 
 #include <cmath>

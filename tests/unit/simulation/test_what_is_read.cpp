@@ -1,4 +1,4 @@
-// What a run records and what its task reads change no bit of its states: runs that differ in nothing else
+// Recorded fields and fields that a task reads change no bit of the states: runs that differ in nothing else
 // are compared, field by field, for models with every kind of row, joint and sensor, both precisions, and
 // each way to the constrained acceleration.
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A task on one tile of environments without the physics: the tests fill State and Data with numbers of
-// their choice, run the steps of a task and read what came out.
+// A task on one tile of environments without the physics: the tests fill State and Data with numbers of their
+// choice, run the steps of a task and read the results.
 #pragma once
 
 #include <cstdlib>

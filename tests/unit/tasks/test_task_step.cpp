@@ -451,7 +451,7 @@ TEST(TaskEnds, LengthAndTimeOutBelongTogether) {
   };
   EXPECT_THAT(
       refusal(),
-      HasSubstr("task.yaml:1: task.episode_length: 250 control steps, but nothing ends an episode in time"));
+      HasSubstr("task.yaml:1: task.episode_length: 250 control steps, but no termination is a time-out"));
   config.terminations = {expression_term("time > 4", "late")};
   config.terminations[0].time_out = true;
   EXPECT_EQ(refusal(), "no error");

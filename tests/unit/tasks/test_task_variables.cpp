@@ -1,5 +1,5 @@
-// What a task keeps from step to step: variables, draws outside resets, noise, delays and histories, each
-// against a plain loop over numbers.
+// State of a task between steps: variables, draws outside resets, noise, delays and histories, each against a
+// plain loop over numbers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

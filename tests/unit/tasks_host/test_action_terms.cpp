@@ -1,5 +1,5 @@
-// The terms of actions, each against its formula: what it makes of an action with scale, offset, clip and
-// delay, for actuators of any gain and gear, and which actuators it takes.
+// The terms of actions, each against its formula: the control from an action with scale, offset, clip and
+// delay, for actuators of any gain and gear, and the actuators that it accepts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

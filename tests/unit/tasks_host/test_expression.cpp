@@ -1,5 +1,5 @@
 // Expressions against closed formulas in double precision, over random states and both lane types; and the
-// messages for what is no expression.
+// messages for texts that are no expression.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -471,7 +471,7 @@ TEST(ExpressionErrors, PointAtTheColumn) {
   expect_caret("rotate(xquat[torso], [1, 2])", "rotate", {"a vector of 2", "a vector of 3"});
   expect_caret("repeat(1, qpos[hip])", "[hip]", {"not a fixed number"});
   expect_caret("repeat(1, 0.5)", "0.5", {"not a number of repetitions"});
-  expect_caret("1 + 'hip'", "'hip'", {"'hip' in quotes is no value"});
+  expect_caret("1 + 'hip'", "'hip'", {"'hip' in quotes is not a value"});
   expect_caret("tolerance(ctrl, 0, 1, 1, gausian)", "gausian",
                {"unknown sigmoid", "did you mean 'gaussian'?", "tanh_squared"});
   expect_caret("tolerance(ctrl, 1, 0)", "1,", {"a lower bound above the upper one"});

@@ -384,8 +384,9 @@ TEST(LocomotionTerms, SayWhatIsWrong) {
   EXPECT_THAT(refusal(with_reward(expression_term("in_contact('subtree:lfet')"))),
               HasSubstr("the model has no body 'subtree:lfet'"));
   EXPECT_THAT(refusal(with_reward(expression_term("norm(contact_force(left, torso))"))),
-              HasSubstr("contacts between geoms that never touch"));
-  EXPECT_THAT(refusal(with_reward(expression_term("in_contact(1)"))), HasSubstr("no name of a geom or body"));
+              HasSubstr("contacts between geoms that cannot collide"));
+  EXPECT_THAT(refusal(with_reward(expression_term("in_contact(1)"))),
+              HasSubstr("not the name of a geom or body"));
   config = empty_task(walker());
   TermConfig reset = expression_term("in_contact(left)");
   reset.target = "qpos[left_hip]";

@@ -1,4 +1,4 @@
-// What start-up and reset events draw for the models of single environments, number by number: which
+// Draws of start-up and reset events for the models of single environments, number by number: which
 // environments, when, from which random numbers.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Terms where random numbers do not look: what resets draw, number by number, conditions just before and
-// beyond their thresholds, and the last element of each term.
+// Edge cases of terms, which random numbers do not reach: draws of resets, number by number, conditions just
+// before and beyond their thresholds, and the last element of each term.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Every term of the library against its formula, and what terms refuse.
+// Every term of the library against its formula, and the refusals of terms.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -397,7 +397,7 @@ TEST(Terms, RefuseWhatDoesNotFit) {
               HasSubstr("unknown term 'joint_efort', did you mean 'joint_effort'?"));
   EXPECT_THAT(refused_action(library_term("is_alive")), HasSubstr("'is_alive' is a term of rewards"));
   EXPECT_THAT(refused_action(library_term("joint_effort")), HasSubstr("'joint_effort' without joints"));
-  EXPECT_THAT(refused_action(expression_term("1")), HasSubstr("an action by expression"));
+  EXPECT_THAT(refused_action(expression_term("1")), HasSubstr("an action with an expression"));
   EXPECT_THAT(refused_action(library_term("joint_effort", {"(hip"})), HasSubstr("not a regular expression"));
   EXPECT_THAT(refused_reward(library_term("joint_vel_l1", {"torso"}, "bodies")),
               HasSubstr("'joint_vel_l1' takes no bodies; it takes joints"));

@@ -1,5 +1,5 @@
-// What replay.js marks in the scene and on its time line: arrows, tendons, labels at robots, ends of episodes; and how a
-// page of a run in progress loads itself again.
+// Marks of replay.js in the scene and on its time line: arrows, tendons, labels at robots, ends of episodes; and the
+// reloading of a page that follows a run in progress.
 "use strict";
 
 // How an episode ends, by the numbers of maniple.replay_scene.

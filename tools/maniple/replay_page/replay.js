@@ -1,5 +1,5 @@
-// Draws what maniple.replay has put into the page: instanced geoms of all environments with three.js, contacts as discs and
-// arrows, commands, tendons, curves on 2D canvases. window.replay is how tests, pictures (and the console) steer it.
+// Draws the data that maniple.replay has put into the page: instanced geoms of all environments with three.js, contacts
+// as discs and arrows, commands, tendons, curves on 2D canvases. Tests steer it through window.replay.
 "use strict";
 
 (async function () {
