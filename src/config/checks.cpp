@@ -135,7 +135,7 @@ void check_environment_learning(const Config& config, const Refuse& refuse) {
   if (!config.data.file.empty()) return;  // it is learning.algorithm that is wrong
   Config given = config, whole;
   for (const Key& key : schema())
-    if (key.of_data() && config.where.contains(key.path) &&
+    if (key.is(kOfImitation) && config.where.contains(key.path) &&
         yaml_text(key.target(given)) != yaml_text(key.target(whole)))
       refuse(key.path, "set, but learning.algorithm is " + learning.algorithm,
              key.path == "learning.steps"

@@ -86,9 +86,7 @@ void read_entry(Reading& reading, const DeckEntry& entry, const std::string& pat
   const DeckValue& value = entry.value[0];
   // a name with dots is no path here: 'a.b: 1' would not merge with 'a: {b: 1}'
   if (entry.key.find('.') != std::string::npos) refuse_key();
-  const auto key =
-      std::find_if(schema().begin(), schema().end(), [&](const Key& row) { return row.path == path; });
-  if (key != schema().end()) {
+  if (const Key* const key = key_named(path)) {
     if (value.kind == Kind::null) return;
     assign(key->target(config), key->allowed, path, value);
     config.where[path] = value.where;

@@ -82,9 +82,8 @@ void check_differences(std::vector<Member>& members) {
   for (Member& member : members) {
     std::string values;
     for (const auto& [path, text] : member.values) {
-      const auto key =
-          std::find_if(schema().begin(), schema().end(), [&](const Key& row) { return row.path == path; });
-      values += path + "=" + (key == schema().end() ? text : yaml_text(key->target(member.config))) + "\n";
+      const Key* const key = key_named(path);
+      values += path + "=" + (key == nullptr ? text : yaml_text(key->target(member.config))) + "\n";
     }
     const auto [earlier, is_new] = known.emplace(values, &member);
     if (!is_new)

@@ -2,7 +2,6 @@
 #include "src/config/schema.hpp"
 
 #include <algorithm>
-#include <set>
 #include <string_view>
 
 #include "src/config/presets.hpp"
@@ -40,10 +39,11 @@ std::vector<std::string> preset_names() {
 }
 
 // A row whose key path is the member's path in Config, and one whose path differs from it.
-#define KEY(member, allowed, unit, meaning) KEY_AS(#member, member, allowed, unit, meaning)
-#define KEY_AS(path, member, allowed, unit, meaning)                                                 \
-  {                                                                                                  \
-    path, [](Config& config) -> Target { return target_of(&config.member); }, allowed, unit, meaning \
+// (behind the meaning: flags)
+#define KEY(member, allowed, unit, ...) KEY_AS(#member, member, allowed, unit, __VA_ARGS__)
+#define KEY_AS(path, member, allowed, unit, ...)                                                         \
+  {                                                                                                      \
+    path, [](Config& config) -> Target { return target_of(&config.member); }, allowed, unit, __VA_ARGS__ \
   }
 #define TERM_KEY(name, member, sections, allowed, unit, meaning)                                       \
   {                                                                                                    \
@@ -134,22 +134,22 @@ const std::vector<Key>& schema() {
       KEY(task.settle_steps, between(0, 1e6), "physics steps", "Physics steps of a fresh state before its episode begins, without actions and with the controls that it has"),
       KEY(task.reward_times_dt, anything(), "", "Multiplication of each reward by the duration of a control step: value x weight x duration"),
 
-      KEY(data.file, anything(), "", "Demonstrations in the HDF5 layout of robomimic, Minari or DROID: a file or a list of files, relative to the deck. A JSON file is a manifest of DROID, [{path: ...}, ...], with a file for each demonstration, relative to the manifest"),
-      KEY(data.weights, anything(), "1", "Weights of the files, one number for each or one for all: how often each sample occurs in an epoch"),
-      KEY(data.observations, anything(), "", "Observation keys in the policy's order (robomimic: below obs/; Minari: below observations/, or observations itself): vectors, and images, uint8 [frame, height, width, channels]. A key in a group is named by its path, camera/depth. []: the observations of the deck's task, if the file has all of them, otherwise all vectors in alphabetical order (DROID: must be named)"),
-      KEY(data.actions, anything(), "", "Datasets below each demonstration that make up the action, in this order (DROID: below action/, must be named); []: [actions]"),
-      KEY(data.cache, anything(), "", "Storage of the data on each rank. file: an unnamed file in TMPDIR, or in the run's directory where TMPDIR is missing or in memory (tmpfs). auto: memory, where twice the data fit, otherwise a file"),
-      KEY(data.filter_key, anything(), "", "Training demonstrations, the list /mask/<key> of robomimic; \"\": all"),
-      KEY(data.validation_filter, anything(), "", "Validation demonstrations, the list /mask/<key> of robomimic. Their loss is reported after each epoch (validation_loss), with center crops; \"\": none"),
-      KEY(data.frame_stack, between(1, 1000), "frames", "Number of successive observations that the policy sees; the oldest of each key comes first"),
-      KEY(data.pad_frame_stack, anything(), "", "Padding before a demonstration: its first frame stands in for earlier ones; false: samples begin with a full stack"),
-      KEY(data.pad_sequence, anything(), "", "Padding after a demonstration, with policy.recurrent: its last frame stands in for later ones; false: samples have a full sequence"),
-      KEY(data.normalize_observations, anything(), "", "Normalization of each observation component by statistics of the data. min_max: to [-1, 1]. mean_std: (x - mean) / (deviation + 0.001), as in robomimic"),
-      KEY(data.normalize_actions, anything(), "", "Normalization of each action component by statistics of the data; none: actions must be in [-1, 1]"),
-      KEY(data.not_normalized, anything(), "", "Observation keys that are not normalized"),
-      KEY(data.actions_not_normalized, between(0, 65535), "component", "Action components that are not normalized, counted from 0"),
-      KEY(data.drop_last, anything(), "", "Omission of the samples at the end of an epoch that do not fill a batch"),
-      KEY(data.prefetch, between(1, 1000), "batches", "Largest number of batches that a thread of each rank prepares in advance"),
+      KEY(data.file, anything(), "", "Demonstrations in the HDF5 layout of robomimic, Minari or DROID: a file or a list of files, relative to the deck. A JSON file is a manifest of DROID, [{path: ...}, ...], with a file for each demonstration, relative to the manifest", kOfRun),
+      KEY(data.weights, anything(), "1", "Weights of the files, one number for each or one for all: how often each sample occurs in an epoch", kLasting),
+      KEY(data.observations, anything(), "", "Observation keys in the policy's order (robomimic: below obs/; Minari: below observations/, or observations itself): vectors, and images, uint8 [frame, height, width, channels]. A key in a group is named by its path, camera/depth. []: the observations of the deck's task, if the file has all of them, otherwise all vectors in alphabetical order (DROID: must be named)", kOfRun),
+      KEY(data.actions, anything(), "", "Datasets below each demonstration that make up the action, in this order (DROID: below action/, must be named); []: [actions]", kOfRun),
+      KEY(data.cache, anything(), "", "Storage of the data on each rank. file: an unnamed file in TMPDIR, or in the run's directory where TMPDIR is missing or in memory (tmpfs). auto: memory, where twice the data fit, otherwise a file", kOfRun),
+      KEY(data.filter_key, anything(), "", "Training demonstrations, the list /mask/<key> of robomimic; \"\": all", kOfRun),
+      KEY(data.validation_filter, anything(), "", "Validation demonstrations, the list /mask/<key> of robomimic. Their loss is reported after each epoch (validation_loss), with center crops; \"\": none", kLasting),
+      KEY(data.frame_stack, between(1, 1000), "frames", "Number of successive observations that the policy sees; the oldest of each key comes first", kLasting),
+      KEY(data.pad_frame_stack, anything(), "", "Padding before a demonstration: its first frame stands in for earlier ones; false: samples begin with a full stack", kLasting),
+      KEY(data.pad_sequence, anything(), "", "Padding after a demonstration, with policy.recurrent: its last frame stands in for later ones; false: samples have a full sequence", kLasting),
+      KEY(data.normalize_observations, anything(), "", "Normalization of each observation component by statistics of the data. min_max: to [-1, 1]. mean_std: (x - mean) / (deviation + 0.001), as in robomimic", kLasting),
+      KEY(data.normalize_actions, anything(), "", "Normalization of each action component by statistics of the data; none: actions must be in [-1, 1]", kLasting),
+      KEY(data.not_normalized, anything(), "", "Observation keys that are not normalized", kLasting),
+      KEY(data.actions_not_normalized, between(0, 65535), "component", "Action components that are not normalized, counted from 0", kLasting),
+      KEY(data.drop_last, anything(), "", "Omission of the samples at the end of an epoch that do not fill a batch", kLasting),
+      KEY(data.prefetch, between(1, 1000), "batches", "Largest number of batches that a thread of each rank prepares in advance", kOfRun),
 
       KEY(policy.hidden, between(1, 65536), "units", "Width of each hidden layer"),
       KEY(policy.critic_hidden, between(1, 65536), "units", "Width of each hidden layer of a critic with its own layers; []: as policy.hidden"),
@@ -160,17 +160,17 @@ const std::vector<Key>& schema() {
       KEY(policy.recurrent_units, between(1, 65536), "units", "Width of each recurrent layer; actor and critic have recurrent layers of their own unless policy.shared is true"),
       KEY(policy.recurrent_layers, between(1, 16), "layers", "Number of recurrent layers"),
       KEY(policy.recurrent_horizon, between(0, 1e4), "control steps", "Length of the sequences that recurrent layers learn from (imitate). While the policy acts, their state returns to zero after as many steps, as in robomimic; 0: only at the start of an episode"),
-      KEY(policy.initialization, anything(), "", "Initialization of weights. uniform: in +-1/sqrt(inputs). lecun_uniform: in +-sqrt(3/inputs). orthogonal: with the gains policy.hidden_gain, actor_gain and critic_gain"),
-      KEY(policy.hidden_gain, at_least(0), "1", "Gain of the hidden layers, for orthogonal initialization"),
-      KEY(policy.actor_gain, at_least(0), "1", "Gain of the layer that gives the mean actions, for orthogonal initialization"),
-      KEY(policy.critic_gain, at_least(0), "1", "Gain of the layer that gives the value, for orthogonal initialization"),
-      KEY(policy.init_std, above_up_to(0, 1e3), "action", "Standard deviation of actions at the start"),
-      KEY(policy.fixed_std, anything(), "", "Constant standard deviation of actions; false: it is learned"),
+      KEY(policy.initialization, anything(), "", "Initialization of weights. uniform: in +-1/sqrt(inputs). lecun_uniform: in +-sqrt(3/inputs). orthogonal: with the gains policy.hidden_gain, actor_gain and critic_gain", kOfFirstPolicy | kLasting),
+      KEY(policy.hidden_gain, at_least(0), "1", "Gain of the hidden layers, for orthogonal initialization", kOfFirstPolicy | kLasting),
+      KEY(policy.actor_gain, at_least(0), "1", "Gain of the layer that gives the mean actions, for orthogonal initialization", kOfFirstPolicy | kLasting),
+      KEY(policy.critic_gain, at_least(0), "1", "Gain of the layer that gives the value, for orthogonal initialization", kOfFirstPolicy | kLasting),
+      KEY(policy.init_std, above_up_to(0, 1e3), "action", "Standard deviation of actions at the start", kOfFirstPolicy | kLasting),
+      KEY(policy.fixed_std, anything(), "", "Constant standard deviation of actions; false: it is learned", kOfUse),
       KEY(policy.state_dependent_std, anything(), "", "Standard deviation given by the network with each mean action; false: one for all observations"),
       KEY(policy.std_transform, anything(), "", "Transformation of the network's output to a standard deviation, with state_dependent_std or learning.loss: gmm. softplus: ln(1 + e^x) + min_std"),
       KEY(policy.min_std, at_least(0), "action", "Smallest standard deviation where one is learned: in environments, by learning.loss: gaussian, or with state_dependent_std; 0: no bound. With learning.loss: gmm it is added to all"),
       KEY(policy.max_std, at_least(0), "action", "Largest standard deviation where one is learned; 0: no bound"),
-      KEY(policy.modes, between(2, 100), "Gaussians", "Number of Gaussians in the mixture of learning.loss: gmm"),
+      KEY(policy.modes, between(2, 100), "Gaussians", "Number of Gaussians in the mixture of learning.loss: gmm", kOfImitation),
       KEY(policy.squash_actions, anything(), "", "Squashing of actions by tanh, into (-1, 1); the standard deviation is that before it"),
       KEY(policy.clip_observations, at_least(0), "observation", "Limit to which observations are clipped, on both sides; 0: none"),
       KEY(policy.clip_actions, at_least(0), "action", "Limit to which actions are clipped before they act, on both sides; 0: none"),
@@ -182,48 +182,48 @@ const std::vector<Key>& schema() {
       KEY(image.keypoints, between(1, 4096), "1", "Number of final feature maps of the encoder, each reduced to its mean position (spatial softmax)"),
       KEY(image.features, between(1, 65536), "1", "Number of features that the encoder computes from an image"),
 
-      KEY(diffusion.observation_horizon, between(1, 1000), "control steps", "Number of successive observations that the policy sees, the latest last; the first one of an episode stands in for earlier ones"),
-      KEY(diffusion.action_horizon, between(1, 1e4), "control steps", "Number of predicted actions that are executed before the next prediction, beginning at the latest observation"),
-      KEY(diffusion.prediction_horizon, between(1, 1e4), "control steps", "Number of predicted actions, beginning at the oldest observation that the policy sees; must be divisible by 2 for each level of diffusion.down_dims but one"),
-      KEY(diffusion.pad_after, between(0, 1e4), "frames", "Frames of a sample that may lie beyond the end of a demonstration, filled with its last frame. diffusion_policy uses action_horizon - 1, robomimic prediction_horizon - observation_horizon"),
-      KEY(diffusion.down_dims, between(1, 65536), "channels", "Channels of each level of the denoising network"),
-      KEY(diffusion.kernel_size, between(1, 101), "frames", "Convolution kernel size; must be odd"),
-      KEY(diffusion.groups, between(1, 65536), "groups", "Number of groups of the group normalization; must divide each of diffusion.down_dims"),
-      KEY(diffusion.step_embedding, between(4, 65536), "units", "Width of the embedding of the diffusion step; must be even"),
-      KEY(diffusion.film_scale, anything(), "", "Conditioning by a scale and a shift of the features, both computed from the observations (cond_predict_scale); false: by a shift only"),
-      KEY(diffusion.train_steps, between(1, 1e5), "steps", "Length of the noise schedule (squaredcos_cap_v2) that the network learns"),
-      KEY(diffusion.inference_steps, between(1, 1e5), "steps", "Denoising steps of one prediction, at most diffusion.train_steps; evaluate and rollout may use another number than the training"),
-      KEY(diffusion.sampler, anything(), "", "Sampler of the denoising steps. ddpm: with added noise of the small fixed variance. ddim: without noise, for fewer steps"),
-      KEY(diffusion.prediction, anything(), "", "Quantity that the network predicts: the noise, or the sequence without noise"),
-      KEY(diffusion.clip_sample, anything(), "", "Clipping of predicted sequences without noise to [-1, 1], the range of data.normalize_actions: min_max"),
+      KEY(diffusion.observation_horizon, between(1, 1000), "control steps", "Number of successive observations that the policy sees, the latest last; the first one of an episode stands in for earlier ones", kOfImitation),
+      KEY(diffusion.action_horizon, between(1, 1e4), "control steps", "Number of predicted actions that are executed before the next prediction, beginning at the latest observation", kOfImitation | kOfUse),
+      KEY(diffusion.prediction_horizon, between(1, 1e4), "control steps", "Number of predicted actions, beginning at the oldest observation that the policy sees; must be divisible by 2 for each level of diffusion.down_dims but one", kOfImitation),
+      KEY(diffusion.pad_after, between(0, 1e4), "frames", "Frames of a sample that may lie beyond the end of a demonstration, filled with its last frame. diffusion_policy uses action_horizon - 1, robomimic prediction_horizon - observation_horizon", kOfImitation | kLasting | kOfUse),
+      KEY(diffusion.down_dims, between(1, 65536), "channels", "Channels of each level of the denoising network", kOfImitation),
+      KEY(diffusion.kernel_size, between(1, 101), "frames", "Convolution kernel size; must be odd", kOfImitation),
+      KEY(diffusion.groups, between(1, 65536), "groups", "Number of groups of the group normalization; must divide each of diffusion.down_dims", kOfImitation),
+      KEY(diffusion.step_embedding, between(4, 65536), "units", "Width of the embedding of the diffusion step; must be even", kOfImitation),
+      KEY(diffusion.film_scale, anything(), "", "Conditioning by a scale and a shift of the features, both computed from the observations (cond_predict_scale); false: by a shift only", kOfImitation),
+      KEY(diffusion.train_steps, between(1, 1e5), "steps", "Length of the noise schedule (squaredcos_cap_v2) that the network learns", kOfImitation),
+      KEY(diffusion.inference_steps, between(1, 1e5), "steps", "Denoising steps of one prediction, at most diffusion.train_steps; evaluate and rollout may use another number than the training", kOfImitation | kOfUse),
+      KEY(diffusion.sampler, anything(), "", "Sampler of the denoising steps. ddpm: with added noise of the small fixed variance. ddim: without noise, for fewer steps", kOfImitation | kOfUse),
+      KEY(diffusion.prediction, anything(), "", "Quantity that the network predicts: the noise, or the sequence without noise", kOfImitation),
+      KEY(diffusion.clip_sample, anything(), "", "Clipping of predicted sequences without noise to [-1, 1], the range of data.normalize_actions: min_max", kOfImitation | kOfUse),
 
-      KEY(learning.algorithm, one_of({"ppo", "bc", "diffusion"}), "", "Learning algorithm: ppo for maniple train, bc (behaviour cloning) or diffusion (diffusion policy) for maniple imitate"),
-      KEY(learning.preset, one_of(preset_names()), "", "Set of defaults named after the program that they come from; 'maniple schema presets' lists them"),
+      KEY(learning.algorithm, one_of({"ppo", "bc", "diffusion"}), "", "Learning algorithm: ppo for maniple train, bc (behaviour cloning) or diffusion (diffusion policy) for maniple imitate", kLasting),
+      KEY(learning.preset, one_of(preset_names()), "", "Set of defaults named after the program that they come from; 'maniple schema presets' lists them", kOfRun),
       KEY(learning.iterations, at_least(1), "iterations", "Number of iterations; an iteration is a batch of steps and the updates on it"),
-      KEY(learning.horizon, between(1, 1e6), "control steps", "Steps of each environment in one iteration"),
+      KEY(learning.horizon, between(1, 1e6), "control steps", "Steps of each environment in one iteration", kLasting),
       KEY(learning.epochs, between(1, 1e4), "epochs", "Passes over the batch in one iteration"),
       KEY(learning.minibatches, between(1, 1e6), "minibatches", "Minibatches in an epoch; they share the learning.horizon x blocks of 32 environments"),
       KEY(learning.gamma, between(0, 1), "1", "Discount factor of one control step"),
       KEY(learning.lambda, between(0, 1), "1", "Lambda of the generalized advantage estimate"),
-      KEY(learning.steps, at_least(1), "updates", "Updates of the whole run (imitate)"),
-      KEY(learning.batch_size, between(1, 1e9), "samples", "Samples of an update, over all ranks (imitate)"),
-      KEY(learning.batch_per_rank, anything(), "", "learning.batch_size per rank (imitate): batch and result then depend on the number of ranks"),
-      KEY(learning.accumulate, between(1, 1e6), "batches", "Number of batches of learning.batch_size that make one update (imitate). They are processed one after the other, with the bits of one larger batch and the memory of one batch"),
-      KEY(learning.report_every, between(1, 1e9), "updates", "Updates of one iteration (imitate), after which metrics are written; a run can end and be checkpointed there"),
-      KEY(learning.loss, anything(), "", "Loss of behaviour cloning. l2, l1, smooth_l1: squared, absolute and Huber's error of the mean action, as the network gives it. gaussian: negative log likelihood; needs policy.squash_actions: false. gmm: negative log likelihood of a mixture of policy.modes Gaussians, whose means go through tanh with policy.squash_actions"),
-      KEY(learning.mixed_precision, anything(), "", "Precision of matrix products while a network learns (imitate). bf16: factors are rounded to bfloat16 and summed in single precision, everything else stays in single precision; needs a CPU with AVX512_BF16"),
+      KEY(learning.steps, at_least(1), "updates", "Updates of the whole run (imitate)", kOfImitation),
+      KEY(learning.batch_size, between(1, 1e9), "samples", "Samples of an update, over all ranks (imitate)", kOfImitation),
+      KEY(learning.batch_per_rank, anything(), "", "learning.batch_size per rank (imitate): batch and result then depend on the number of ranks", kOfImitation),
+      KEY(learning.accumulate, between(1, 1e6), "batches", "Number of batches of learning.batch_size that make one update (imitate). They are processed one after the other, with the bits of one larger batch and the memory of one batch", kOfImitation),
+      KEY(learning.report_every, between(1, 1e9), "updates", "Updates of one iteration (imitate), after which metrics are written; a run can end and be checkpointed there", kOfImitation | kLasting),
+      KEY(learning.loss, anything(), "", "Loss of behaviour cloning. l2, l1, smooth_l1: squared, absolute and Huber's error of the mean action, as the network gives it. gaussian: negative log likelihood; needs policy.squash_actions: false. gmm: negative log likelihood of a mixture of policy.modes Gaussians, whose means go through tanh with policy.squash_actions", kOfImitation),
+      KEY(learning.mixed_precision, anything(), "", "Precision of matrix products while a network learns (imitate). bf16: factors are rounded to bfloat16 and summed in single precision, everything else stays in single precision; needs a CPU with AVX512_BF16", kOfImitation),
       KEY(learning.optimizer, anything(), "", "Optimizer. adamw: weight decay acts on the parameters (Loshchilov and Hutter 2019). adam: weight decay is a part of the gradient, an L2 penalty (torch.optim.Adam)"),
       KEY(learning.weight_decay, at_least(0), "1", "Weight decay of all parameters; adamw multiplies it by the learning rate"),
       KEY(learning.learning_rate, above_up_to(0, 1e3), "1", "Learning rate at the start"),
       KEY(learning.lr_scaling, anything(), "", "Scaling of the learning rate by the ratio of the samples of an update to learning.lr_base_batch, or by its square root"),
       KEY(learning.lr_base_batch, between(0, 1e12), "samples", "Batch size for which learning.learning_rate was chosen, for learning.lr_scaling"),
       KEY(learning.schedule, anything(), "", "Schedule of the learning rate. adaptive: it follows the KL divergence. linear: it falls to 0 at learning.iterations. cosine (imitate): it falls to 0 at learning.steps along half a cosine, after learning.warmup_steps"),
-      KEY(learning.warmup_steps, between(0, 1e9), "updates", "Updates over which the learning rate rises from 0 in equal steps, for the schedules fixed and cosine (imitate)"),
-      KEY(learning.ema, anything(), "", "Running averages of the parameters (EMA), with which a diffusion policy acts"),
-      KEY(learning.ema_power, above(0), "1", "Power of the running averages: step n, counted from 0, keeps 1 - (1 + (n - 1) / ema_inv_gamma)^-ema_power of them; the first two steps keep nothing"),
-      KEY(learning.ema_inv_gamma, above(0), "steps", "Time scale of the running averages; see learning.ema_power"),
-      KEY(learning.ema_min, between(0, 1), "1", "Smallest share of the running averages that a step keeps"),
-      KEY(learning.ema_max, between(0, 1), "1", "Largest share of the running averages that a step keeps"),
+      KEY(learning.warmup_steps, between(0, 1e9), "updates", "Updates over which the learning rate rises from 0 in equal steps, for the schedules fixed and cosine (imitate)", kOfImitation),
+      KEY(learning.ema, anything(), "", "Running averages of the parameters (EMA), with which a diffusion policy acts", kOfImitation | kLasting),
+      KEY(learning.ema_power, above(0), "1", "Power of the running averages: step n, counted from 0, keeps 1 - (1 + (n - 1) / ema_inv_gamma)^-ema_power of them; the first two steps keep nothing", kOfImitation),
+      KEY(learning.ema_inv_gamma, above(0), "steps", "Time scale of the running averages; see learning.ema_power", kOfImitation),
+      KEY(learning.ema_min, between(0, 1), "1", "Smallest share of the running averages that a step keeps", kOfImitation),
+      KEY(learning.ema_max, between(0, 1), "1", "Largest share of the running averages that a step keeps", kOfImitation),
       KEY(learning.adam_beta1, between(0, 0.999999), "1", "Decay of Adam's first moment"),
       KEY(learning.adam_beta2, between(0, 0.999999), "1", "Decay of Adam's second moment"),
       KEY(learning.adam_epsilon, above(0), "1", "Adam's epsilon"),
@@ -245,18 +245,18 @@ const std::vector<Key>& schema() {
       KEY(learning.max_grad_norm, at_least(0), "1", "Largest norm of the gradient; larger ones are scaled down; 0: none"),
       KEY(learning.normalize_advantage, anything(), "", "Normalization of advantages to mean 0 and variance 1 over the batch"),
       KEY(learning.normalize_advantage_per_minibatch, anything(), "", "Normalization of advantages over each minibatch in place of the batch, as in CleanRL, SB3 and Brax"),
-      KEY(learning.normalize_value, anything(), "", "Normalization of the values that the critic learns to mean 0 and variance 1; its last layer follows their running moments (PopArt)"),
-      KEY(learning.normalize_reward, anything(), "", "Division of rewards by the running deviation of their discounted sum before learning, the root of variance + 1e-8 (Gymnasium)"),
+      KEY(learning.normalize_value, anything(), "", "Normalization of the values that the critic learns to mean 0 and variance 1; its last layer follows their running moments (PopArt)", kLasting),
+      KEY(learning.normalize_reward, anything(), "", "Division of rewards by the running deviation of their discounted sum before learning, the root of variance + 1e-8 (Gymnasium)", kLasting),
       KEY(learning.reward_scale, anything(), "1", "Factor of rewards before learning; reports have rewards without it"),
       KEY(learning.clip_reward, at_least(0), "1", "Limit to which rewards are clipped after all scaling, on both sides; 0: none"),
       KEY(learning.value_bootstrap, anything(), "", "Value that a time-out adds to the reward, times gamma. final_observation: value of the observation after the last step. value: of the observation before it, as in rsl_rl and rl_games"),
-      KEY(learning.random_initial_episode_length, anything(), "", "Random first time-outs, spread over an episode"),
+      KEY(learning.random_initial_episode_length, anything(), "", "Random first time-outs, spread over an episode", kLasting),
       KEY(learning.reduction, anything(), "", "Order of sums; exact: the same bits on any number of ranks"),
       KEY(learning.check_ranks_every, at_least(0), "updates", "Updates between two checksum comparisons of everything that must be equal on all ranks; a rank that differs is named, and the run ends. Steps of a rollout count as updates; 0: at checkpoints only, which always compare"),
-      KEY(learning.checkpoint_every, at_least(0), "iterations", "Iterations (of imitate updates) between two checkpoints; 0: at the end only"),
-      KEY(learning.keep_checkpoints, between(1, 1e6), "files", "Number of checkpoints to keep; older ones are removed"),
-      KEY(learning.resume, anything(), "", "Resumption of a run. auto: from the newest good checkpoint of the directory, or from the start where there is none"),
-      KEY(learning.warm_start, anything(), "", "Checkpoint file or directory of a run from which this run takes policy, critic, normalizers and optimizer moments at its start. Observations and actions must be the same; the rest of the task, batch and settings may differ. Relative to the deck"),
+      KEY(learning.checkpoint_every, at_least(0), "iterations", "Iterations (of imitate updates) between two checkpoints; 0: at the end only", kOfRun),
+      KEY(learning.keep_checkpoints, between(1, 1e6), "files", "Number of checkpoints to keep; older ones are removed", kOfRun),
+      KEY(learning.resume, anything(), "", "Resumption of a run. auto: from the newest good checkpoint of the directory, or from the start where there is none", kOfRun),
+      KEY(learning.warm_start, anything(), "", "Checkpoint file or directory of a run from which this run takes policy, critic, normalizers and optimizer moments at its start. Observations and actions must be the same; the rest of the task, batch and settings may differ. Relative to the deck", kOfRun),
       KEY(learning.blas_width, at_least(1), "units", "Width from which layers are computed by CBLAS"),
 
       KEY(evaluation.episodes, at_least(0), "episodes", "Number of episodes; 0: one for each environment, at most 100 while training"),
@@ -343,14 +343,9 @@ const SectionKey& section_of(TermKind kind) {
                        [&](const SectionKey& section) { return section.kind == kind; });
 }
 
-bool Key::of_data() const {
-  static const std::set<std::string_view> of_learning{
-      "steps",         "batch_size",      "batch_per_rank", "accumulate", "report_every",
-      "loss",          "mixed_precision", "warmup_steps",   "ema",        "ema_power",
-      "ema_inv_gamma", "ema_min",         "ema_max"};
-  const std::string section = "learning.";
-  return path.starts_with("diffusion.") || path == "policy.modes" ||
-         (path.starts_with(section) && of_learning.contains(path.substr(section.size())));
+const Key* key_named(std::string_view path) {
+  const auto found = std::ranges::find(schema(), path, &Key::path);
+  return found == schema().end() ? nullptr : &*found;
 }
 
 }  // namespace maniple

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -50,15 +51,25 @@ struct Allowed {
   bool expressions = false;               // in place of numbers
 };
 
+// What a key is to the runs that come after: those that resume, and those that use what was learned.
+enum KeyFlag : unsigned {
+  kOfImitation = 1,    // says nothing to what learns in environments
+  kOfFirstPolicy = 2,  // of the policy that a run begins with
+  kLasting = 4,  // a run that resumes keeps it: it acts at the beginning alone, or random numbers, counts
+                 // of steps, the order of samples or sizes of arrays depend on it
+  kOfUse = 8,    // of how a policy acts, not of what it has learned
+  kOfRun = 16,   // of how a run is kept, or which data it reads; no setting of learning
+};
+
 struct Key {
   std::string path;
   Target (*target)(Config&);
   Allowed allowed;
   std::string unit;  // "1": a plain number; "": no number
   std::string meaning;
+  unsigned flags = 0;
 
-  // Whether it says nothing to what learns in environments.
-  bool of_data() const;
+  bool is(KeyFlag flag) const { return (flags & flag) != 0; }
 };
 
 // A key of a sub-terrain: the same table for what stands inside `terrain.sub_terrains.<name>`.
@@ -121,6 +132,8 @@ struct SectionKey {
 };
 
 const std::vector<Key>& schema();
+// Null: no such key.
+const Key* key_named(std::string_view path);
 const std::vector<TermKey>& term_schema();
 const std::vector<SectionKey>& section_schema();
 const std::vector<SubTerrainKey>& sub_terrain_schema();

@@ -305,14 +305,6 @@ void check_input_files(const Config& config, Session& session) {
     check_input(config.control.file, config.control.where, "control.file", session.collectives());
 }
 
-namespace {
-
-// Keys of the first policy.
-const std::set<std::string> kBeginnings{"policy.initialization", "policy.hidden_gain", "policy.actor_gain",
-                                        "policy.critic_gain", "policy.init_std"};
-
-}  // namespace
-
 std::string policy_lines(Config config, const PolicySizes& sizes, const std::vector<Camera>& cameras) {
   const PolicyConfig defaults;
   PolicyConfig& policy = config.policy;
@@ -339,38 +331,28 @@ std::string policy_lines(Config config, const PolicySizes& sizes, const std::vec
   lines +=
       fmt::format("task.observations={}\ntask.critic_observations={}\ntask.actions={}\n", sizes.observations,
                   config.learning.imitates() ? 0 : sizes.critic_observations, sizes.actions);
-  // how plans are made of what was learned is a run's own
-  static const std::set<std::string> planning{"diffusion.action_horizon", "diffusion.pad_after",
-                                              "diffusion.inference_steps", "diffusion.sampler",
-                                              "diffusion.clip_sample"};
   const std::string section = config.learning.diffuses() ? "diffusion." : "policy.";
   for (const Key& key : schema())
-    if (key.path.starts_with(section) && !kBeginnings.contains(key.path) && key.path != "policy.fixed_std" &&
-        !planning.contains(key.path))
+    if (key.path.starts_with(section) && !key.is(kOfFirstPolicy) && !key.is(kOfUse))
       lines += key.path + "=" + yaml_text(key.target(config)) + "\n";
   return lines;
 }
 
 std::set<std::string> unset_beginnings(const Config& config) {
   std::set<std::string> unset;
-  for (const std::string& key : kBeginnings)
-    if (!config.where.contains(key)) unset.insert(key);
+  for (const Key& key : schema())
+    if (key.is(kOfFirstPolicy) && !config.where.contains(key.path)) unset.insert(key.path);
   return unset;
 }
 
 std::vector<std::string> settings_lines(Config config) {
-  // (which data they are a checksum of them says)
-  static const std::set<std::string> others{
-      "learning.preset",           "learning.resume", "learning.warm_start", "learning.checkpoint_every",
-      "learning.keep_checkpoints", "data.file",       "data.observations",   "data.actions",
-      "data.filter_key",           "data.cache",      "data.prefetch"};
   std::vector<std::string_view> sections{"learning.", "policy."};
   if (config.learning.imitates()) sections.push_back("data.");
   if (config.learning.diffuses()) sections.push_back("diffusion.");
   std::vector<std::string> lines;
   for (const Key& key : schema()) {
     const auto within = [&](std::string_view section) { return key.path.starts_with(section); };
-    if (std::any_of(sections.begin(), sections.end(), within) && !others.contains(key.path))
+    if (std::any_of(sections.begin(), sections.end(), within) && !key.is(kOfRun))
       lines.push_back(key.path + ": " + yaml_text(key.target(config)));
   }
   for (const auto& [name, expression] : config.learning.curricula)

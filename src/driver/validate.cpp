@@ -84,7 +84,7 @@ std::string learning_text(Config config) {
   std::size_t width = 0;
   for (const Key& key : schema()) {
     if (key.path.rfind("policy.", 0) != 0 && key.path.rfind("learning.", 0) != 0) continue;
-    if (key.of_data() && !config.learning.imitates()) continue;
+    if (key.is(kOfImitation) && !config.learning.imitates()) continue;
     const std::string entry = fmt::format(" {}={}", key.path, yaml_text(key.target(config)));
     width += entry.size();
     if (width > 110) {

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <map>
 #include <regex>
-#include <set>
 #include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "src/base/error.hpp"
+#include "src/config/schema.hpp"
 
 namespace maniple {
 namespace {
@@ -188,34 +188,6 @@ void check_clone(const std::string& path, const CheckpointIdentity& stored, cons
                      fmt::format("allowed: with {}", fmt::join(keys, " ")));
 }
 
-// Settings that act at the beginning of a run alone, or that its random numbers, counts of steps, order of
-// samples and arrays depend on.
-const std::set<std::string_view> kLastingSettings{
-    "learning.algorithm",
-    "learning.horizon",
-    "learning.normalize_value",
-    "learning.normalize_reward",
-    "learning.report_every",
-    "learning.random_initial_episode_length",
-    "policy.initialization",
-    "policy.hidden_gain",
-    "policy.actor_gain",
-    "policy.critic_gain",
-    "policy.init_std",
-    "learning.ema",
-    "data.weights",
-    "data.frame_stack",
-    "data.pad_frame_stack",
-    "data.pad_sequence",
-    "data.drop_last",
-    "data.validation_filter",
-    "data.normalize_observations",
-    "data.normalize_actions",
-    "data.not_normalized",
-    "data.actions_not_normalized",
-    "diffusion.pad_after",
-};
-
 }  // namespace
 
 std::vector<Difference> differences_of(const std::vector<std::string>& stored,
@@ -294,8 +266,8 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
                                     "learning.schedule: \"adaptive\"") != run.settings.end();
   for (const Difference& difference : differences_of_settings(stored, run)) {
     if (difference.stored.empty()) continue;  // a checkpoint of an earlier version
-    if (kLastingSettings.contains(difference.key) ||
-        (rate_lasts && difference.key == "learning.learning_rate"))
+    const Key* const key = key_named(difference.key);
+    if ((key != nullptr && key->is(kLasting)) || (rate_lasts && difference.key == "learning.learning_rate"))
       throw InputError(SourceLocation{path}, "", difference.text(),
                        "allowed: the value that the run began with, or learning.warm_start for a new run "
                        "with this policy");

@@ -254,8 +254,7 @@ std::map<std::string, double> followed_numbers(const Config& config,
     const ExpressionSource source = source_of_number(config, name, text);
     const double value = evaluate_numbers(source, names, task);
     if (!std::isfinite(value)) continue;
-    const auto key = std::find_if(schema().begin(), schema().end(),
-                                  [path = "learning." + name](const Key& row) { return row.path == path; });
+    const Key* const key = key_named("learning." + name);
     if (!in_range(value, key->allowed)) {
       Config defaults;
       throw InputError(source.where, source.key,
