@@ -59,6 +59,8 @@ TaskModel task_model(const ImportedModel& model) {
   }
   result.body_root = model.body_rootid;
   result.body_parent = model.body_parentid;
+  if (model.sizes.nbody > 1 && model.body_jntnum[1] > 0)
+    result.has_free_root = model.jnt_type[static_cast<std::size_t>(model.body_jntadr[1])] == joint_free;
   result.geom_body = model.geom_bodyid;
   result.geom_type = model.geom_type;
   for (const int body : model.geom_bodyid)

@@ -57,6 +57,7 @@ struct TaskModel {
   int disableflags = 0;        // DisableBit
   std::vector<int> body_root;  // root of each body's tree
   std::vector<int> body_parent;
+  bool has_free_root = false;  // body 1, which terms of the base are of, has a free joint
   std::vector<int> geom_body;
   std::vector<int> geom_type;      // mjtGeom
   std::vector<bool> geom_static;   // no joint moves it

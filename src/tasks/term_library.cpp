@@ -341,10 +341,12 @@ std::vector<LibraryTerm> make_library() {
               "dm_control's: joints uniform in their range, hinges without one in [-pi, pi), orientations of "
               "ball and free joints drawn",
               randomize_joints)),
-      needing({has_free_joint, "on a model without a free joint", "an expression with set: qvel[joint]"},
+      needing({has_free_joint, "on a model without a free joint",
+               kFreeBase + std::string("; or an expression with set: qvel[joint]")},
               term(Kind::reset, "push_by_setting_velocity", kNoNames,
                    "free joint: draws are added to the velocities", push, push_parameters())),
-      needing({has_free_joint, "on a model without a free joint", "reset_joints_by_offset for joints"},
+      needing({has_free_joint, "on a model without a free joint",
+               kFreeBase + std::string("; or reset_joints_by_offset for joints")},
               term(Kind::reset, "reset_root_state_uniform", kNoNames,
                    "free joint: default position + draws, default orientation turned by draws, default "
                    "velocities + draws",

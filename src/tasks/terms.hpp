@@ -57,6 +57,11 @@ struct ModelNeed {
   std::string missing, instead;  // for messages
 };
 
+// How a model gets a free base, for messages.
+inline constexpr const char* kFreeBase =
+    "a <freejoint/> in the base, or in a URDF, whose first link is fixed to the world, a root element <link "
+    "name=\"world\"/> with a joint of type floating to that link";
+
 // The elements of a term for which the deck names none; none: they must be named.
 enum class DefaultNames { none, scalar_joints, every_joint, root_body };
 
