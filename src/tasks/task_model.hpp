@@ -21,8 +21,10 @@ struct TaskJoint {
   int qposadr = 0, dofadr = 0;
   int qpos_size = 1, dof_size = 1;
   bool limited = false;
-  double low = 0, high = 0;    // m or rad
-  std::vector<int> actuators;  // those with joint transmission
+  double low = 0, high = 0;                // m or rad
+  bool force_limited = false;              // the sum of what actuators do to it
+  double least_force = 0, most_force = 0;  // N or N m
+  std::vector<int> actuators;              // those with joint transmission
 
   bool is_scalar() const { return type == joint_hinge || type == joint_slide; }
 };
@@ -38,6 +40,7 @@ struct TaskActuator {
   bool limited = false;        // the control has a range
   double low = 0, high = 0;
   bool force_limited = false;
+  double least_force = 0, most_force = 0;  // N or N m
 };
 
 struct TaskSensor {

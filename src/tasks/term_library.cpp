@@ -49,6 +49,11 @@ LibraryTerm of_command(LibraryTerm term) {
   return term;
 }
 
+LibraryTerm with_components(std::vector<std::string> parameters, LibraryTerm term) {
+  term.components = std::move(parameters);
+  return term;
+}
+
 LibraryTerm relative(LibraryTerm term) {
   term.relative = true;
   return term;
@@ -307,23 +312,25 @@ std::vector<LibraryTerm> make_library() {
                           "one. The curriculum is the mean level, <its name>_<sub-terrain> that of each kind",
                           terrain_levels))),
       // ---- commands ----
-      term(Kind::command, "uniform_velocity_command", kRootBody,
-           "velocity (x, y) [m/s] and turning rate [rad/s] in the body's axes, drawn at resets and after "
-           "every",
-           velocity_command,
-           {{"lin_vel_x", 2, "m/s", "forward velocity"},
-            {"lin_vel_y", 2, "m/s", "velocity to the left"},
-            {"ang_vel_z", 2, "rad/s", "turning rate, also the limit of heading control"},
-            {"heading", 2, "rad", "heading to turn to", {-3.141592653589793, 3.141592653589793}, kAngle},
-            {"heading_control_stiffness", 1, "1/s", "turning rate for an error of 1 rad", {1}},
-            {"rel_heading_envs", 1, "1", "fraction of draws that follow the heading", {0}, kFraction},
-            {"rel_standing_envs", 1, "1", "fraction of draws that stand still", {0}, kFraction},
-            {"rel_forward_envs",
-             1,
-             "1",
-             "fraction of draws that go straight ahead, at 0.3 m/s at least",
-             {0},
-             kFraction}}),
+      with_components(
+          {"lin_vel_x", "lin_vel_y", "ang_vel_z"},
+          term(Kind::command, "uniform_velocity_command", kRootBody,
+               "velocity (x, y) [m/s] and turning rate [rad/s] in the body's axes, drawn at resets and after "
+               "every",
+               velocity_command,
+               {{"lin_vel_x", 2, "m/s", "forward velocity"},
+                {"lin_vel_y", 2, "m/s", "velocity to the left"},
+                {"ang_vel_z", 2, "rad/s", "turning rate, also the limit of heading control"},
+                {"heading", 2, "rad", "heading to turn to", {-3.141592653589793, 3.141592653589793}, kAngle},
+                {"heading_control_stiffness", 1, "1/s", "turning rate for an error of 1 rad", {1}},
+                {"rel_heading_envs", 1, "1", "fraction of draws that follow the heading", {0}, kFraction},
+                {"rel_standing_envs", 1, "1", "fraction of draws that stand still", {0}, kFraction},
+                {"rel_forward_envs",
+                 1,
+                 "1",
+                 "fraction of draws that go straight ahead, at 0.3 m/s at least",
+                 {0},
+                 kFraction}})),
       // ---- resets ----
       term(Kind::reset, "reset_scene_to_default", kNoNames,
            "the default state, of the model or of task.keyframe, which every reset starts from",

@@ -76,9 +76,10 @@ struct LibraryTerm {
   std::function<std::vector<TermExpression>(const TermRequest&)> expand = {};
   std::optional<JointDrive> drive = std::nullopt;  // actions on joints
   std::optional<ModelNeed> need = std::nullopt;
-  bool of_one = false;         // takes one element alone
-  bool relative = false;       // actions on joints: added to the joint's position
-  bool takes_command = false;  // {command} of its formula
+  bool of_one = false;                       // takes one element alone
+  bool relative = false;                     // actions on joints: added to the joint's position
+  bool takes_command = false;                // {command} of its formula
+  std::vector<std::string> components = {};  // commands: the parameters that are the ranges of each
 };
 
 // src/tasks/term_library.cpp has the table.

@@ -37,7 +37,7 @@ def make_vec(deck: Deck, num_envs: int | None = None, seed: int | None = None, p
     num_envs: of the whole batch (batch.num_envs). seed: of all its random numbers, 0 to 2^32 - 1 (batch.seed).
         precision: "single" or "double" (simulation.precision): of the physics, and float32 or float64 of observations,
         rewards and actions. Where None, the deck says so.
-    overrides: deck keys by their paths, {"simulation.decimation": 4}, which win over all above.
+    overrides: deck keys by their paths, {"simulation.decimation": 4}, which win over all above; None or "~" takes a key out.
     comm: an mpi4py communicator, or anything with Get_rank(), Get_size() and allgather(): each of its ranks gets its part
         of the batch, whole tiles of 32 environments, with the bits that one process would give them. Collective.
     autoreset_mode: when environments whose episode has ended begin the next one, as Gymnasium's vector environments.
