@@ -217,6 +217,16 @@ std::vector<LibraryTerm> make_library() {
                       formula("exp(-square({command}[2] - body_ang_vel_b%.z) / {std}^2)"),
                       {{"std", 1, "rad/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}})),
       of_command(term(
+          Kind::reward, "track_lin_vel_xy_yaw_frame_exp", kRootBody,
+          "kernel of the error of the planar velocity in the world's axes, turned as the body is about z",
+          formula("exp(-sum(square({command}[0:2] - rotate_inverse(quat_from_euler(0, 0, atan2(xmat%[3], "
+                  "xmat%[0])), body_lin_vel%)[0:2])) / {std}^2)"),
+          {{"std", 1, "m/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}})),
+      of_command(term(Kind::reward, "track_ang_vel_z_world_exp", kRootBody,
+                      "kernel of the error of the turning rate about the world's z",
+                      formula("exp(-square({command}[2] - body_ang_vel%.z) / {std}^2)"),
+                      {{"std", 1, "rad/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}})),
+      of_command(term(
           Kind::reward, "feet_air_time", kBodies,
           "time in the air beyond a threshold, at touchdown, where the command moves",
           sum_over("(last_air_time(%) - {threshold}) * first_contact(%)", "(norm({command}[0:2]) > 0.1) * #"),
