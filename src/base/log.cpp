@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 
 #include "src/base/error.hpp"
@@ -20,6 +22,8 @@ struct Log {
   int rank = 0;
   bool console = true;
   std::string name, live;
+  std::string path;            // of the file
+  std::uintmax_t earlier = 0;  // bytes that were in it when it was opened
   std::shared_ptr<spdlog::logger> out, err, file;
 
   Log() {
@@ -39,6 +43,13 @@ Log& the_log() {
 
 double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+void open_file(Log& log) {
+  log.file =
+      std::make_shared<spdlog::logger>("file", std::make_shared<spdlog::sinks::basic_file_sink_mt>(log.path));
+  log.file->set_pattern("%v");
+  log.file->flush_on(spdlog::level::info);
 }
 
 void write_json(const std::string& head, const std::vector<LogField>& fields) {
@@ -74,16 +85,33 @@ void open_log(int rank, const std::string& directory, bool console, const std::s
   log.name = name.empty() ? "" : name + ": ";
   log.console = console;
   if (rank != 0 || directory.empty()) return;
-  const std::string path = (std::filesystem::path(directory) / kLogFile).string();
+  log.path = (std::filesystem::path(directory) / kLogFile).string();
+  std::error_code none;
+  log.earlier = std::filesystem::exists(log.path, none) ? std::filesystem::file_size(log.path, none) : 0;
   try {
     std::filesystem::create_directories(directory);
-    log.file =
-        std::make_shared<spdlog::logger>("file", std::make_shared<spdlog::sinks::basic_file_sink_mt>(path));
+    open_file(log);
   } catch (const std::exception& problem) {
-    throw Error("cannot write the log " + path + ": " + problem.what());
+    throw Error("cannot write the log " + log.path + ": " + problem.what());
   }
-  log.file->set_pattern("%v");
-  log.file->flush_on(spdlog::level::info);
+}
+
+void begin_log_anew() {
+  Log& log = the_log();
+  if (!log.file || log.earlier == 0) return;
+  log.file->flush();
+  try {
+    std::ifstream written(log.path, std::ios::binary);
+    written.seekg(static_cast<std::streamoff>(log.earlier));
+    const std::string mine{std::istreambuf_iterator<char>(written), {}};
+    const std::string fresh = log.path + ".tmp";
+    std::ofstream(fresh, std::ios::binary) << mine;
+    std::filesystem::rename(fresh, log.path);
+    open_file(log);
+  } catch (const std::exception& problem) {
+    throw Error("cannot write the log " + log.path + ": " + problem.what());
+  }
+  log.earlier = 0;
 }
 
 void close_log() {

@@ -23,6 +23,9 @@ struct LogField {
 // `console` false: nothing on the console but warnings. `name`, where several runs share a console, stands
 // before each line there. Throws Error when the file cannot be opened.
 void open_log(int rank, const std::string& directory, bool console = true, const std::string& name = "");
+// What earlier runs have left in the log goes; what was written since open_log() stays. Throws Error when the
+// file cannot be written.
+void begin_log_anew();
 // Writes what is buffered and closes the file; the log may be opened again.
 void close_log();
 

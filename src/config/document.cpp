@@ -313,6 +313,21 @@ bool is_key_path(const std::string& path) {
   return !path.empty() && path.front() != '.' && path.back() != '.' && path.find("..") == std::string::npos;
 }
 
+namespace {
+
+// Whether a value of the command line is an expression with ? and : that stands there without quotes, of
+// which YAML would make a mapping.
+bool is_plain_choice(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(' ');
+  if (first == std::string::npos ||
+      std::string_view("{[\"'|>&*!~?").find(text[first]) != std::string_view::npos)
+    return false;
+  const std::size_t asks = std::min(text.find(" ?"), text.find("? "));
+  return asks != std::string::npos && text.find(':', asks) != std::string::npos;
+}
+
+}  // namespace
+
 void apply_override(DeckValue& root, const std::string& assignment) {
   const auto equals = assignment.find('=');
   std::string path = assignment.substr(0, equals);
@@ -323,8 +338,14 @@ void apply_override(DeckValue& root, const std::string& assignment) {
   if (equals == std::string::npos || !is_key_path(path))
     throw InputError(SourceLocation{}, path, "found '" + assignment + "'",
                      "allowed: key.path=value, for instance batch.num_envs=4096");
-  const DeckValue value =
-      parse(assignment.substr(equals + 1), Source("", assignment.substr(equals + 1)), path);
+  const std::string text = assignment.substr(equals + 1);
+  DeckValue value;
+  if (is_plain_choice(text)) {
+    value.kind = DeckValue::Kind::scalar;
+    value.text = text;
+  } else {
+    value = parse(text, Source("", text), path);
+  }
   if (value.kind == DeckValue::Kind::nothing)
     throw InputError(SourceLocation{}, path, "found nothing after '='",
                      "allowed: a value, or ~ for the default");

@@ -52,7 +52,8 @@ void merge(DeckValue& base, const DeckValue& over);
 bool is_key_path(const std::string& path);
 // Puts a value where `path` leads, "key.path". A number in the path picks an entry of a list that is there.
 void apply_value(DeckValue& root, const std::string& path, const DeckValue& value);
-// Applies one "key.path=value" from the command line; the value is YAML.
+// Applies one "key.path=value" from the command line; the value is YAML, but for a ? b : c without quotes,
+// which is text.
 void apply_override(DeckValue& root, const std::string& assignment);
 
 // A value as YAML on one line.

@@ -114,6 +114,7 @@ ExitCode rollout(const Config& config, Session& session) {
     for (const std::string& name : config.output.trajectory_fields)
       fields.push_back(simulation->trajectory_field(name));
 
+  if (config.output.overwrite) begin_log_anew();
   ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "rollout"),
                         session.collectives());
   std::vector<std::int64_t> sampled;

@@ -176,6 +176,13 @@ void warm_start(Learner& learner, const TrainingRun& run) {
         run.config.learning.warm_start, start.step));
     return;
   }
+  for (const char* key : {"policy.init_std", "policy.initialization", "policy.hidden_gain",
+                          "policy.actor_gain", "policy.critic_gain"})
+    if (run.config.where.contains(key))
+      warn(
+          fmt::format("{} has no effect with learning.warm_start: the policy and its standard deviation are "
+                      "the checkpoint's",
+                      key));
   std::string missing;
   for (const ArchiveEntry& entry : archive.entries())
     if (!start.has(entry.name)) missing += (missing.empty() ? "" : ", ") + entry.name;
@@ -229,6 +236,7 @@ class TrainingLoop {
         results_seconds_(earlier_seconds_),
         stop_(run.config, run.started),
         progress_(run.iterations, run.config.run.progress, run.collectives.rank() == 0) {
+    if (!resumed && run.config.output.overwrite) begin_log_anew();
     keep();
     if (resumed) find_best(*resumed);
     if (run.config.output.tensorboard && run.collectives.rank() == 0) {

@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <vector>
 
 #include "src/base/json.hpp"
 #include "src/model_import/import.hpp"
 #include "src/tasks/task_model.hpp"
+#include "src/tasks/terms.hpp"
 
 namespace maniple {
 namespace {
@@ -60,15 +62,24 @@ Rows observation_rows(const std::vector<TermConfig>& terms, const CompiledTask& 
   return rows;
 }
 
-// The law of an actuator whose gain and bias do not depend on more than length and velocity.
-std::string servo(const TaskActuator& actuator) {
+// The range of a force of an actuator or on a joint, or null.
+template <class Element>
+std::string force_range(const Element& element) {
+  return element.force_limited ? json_list(std::vector{element.least_force, element.most_force}) : "null";
+}
+
+// The law of an actuator whose gain and bias do not depend on more than length and velocity, and the limits
+// of its force, and of all forces on the joint that it drives (nullptr: none).
+std::string servo(const TaskActuator& actuator, const TaskJoint* joint) {
   const bool plain = actuator.fixed_gain && actuator.stateless;
   return json_object(
       {json_entry("gear", json_number(actuator.gear)), json_entry("affine", json_truth(plain)),
        json_entry("gain", json_number(actuator.gain)), json_entry("bias", json_list(actuator.bias)),
        json_entry("control_range",
                   actuator.limited ? json_list(std::vector{actuator.low, actuator.high}) : "null"),
-       json_entry("force_limited", json_truth(actuator.force_limited))});
+       json_entry("force_limited", json_truth(actuator.force_limited)),
+       json_entry("force_range", force_range(actuator)),
+       json_entry("joint_force_range", joint == nullptr ? "null" : force_range(*joint))});
 }
 
 Rows action_rows(const CompiledTask& task, const TaskModel& model) {
@@ -81,24 +92,26 @@ Rows action_rows(const CompiledTask& task, const TaskModel& model) {
       continue;
     }
     const TaskActuator& actuator = model.actuators[static_cast<std::size_t>(action.actuator)];
-    std::string joint = "null", relative = "null";
+    std::string relative = "null";
+    const TaskJoint* joint = nullptr;
     for (const TaskJoint& candidate : model.joints) {
       for (const int driver : candidate.actuators)
-        if (driver == action.actuator) joint = json_text(candidate.name);
+        if (driver == action.actuator) joint = &candidate;
       if (action.relative_to >= 0 && action.relative_to - qpos == candidate.qposadr)
         relative = json_text(candidate.name);
     }
     const auto text_or_null = [](const std::string& text) { return text.empty() ? "null" : json_text(text); };
     rows.push_back(json_object(
         {json_entry("name", json_text(action.name)), json_entry("actuator", json_text(actuator.name)),
-         json_entry("joint", joint), json_entry("delay", delay_range(action.delay)),
+         json_entry("joint", joint == nullptr ? "null" : json_text(joint->name)),
+         json_entry("delay", delay_range(action.delay)),
          json_entry("expression", text_or_null(action.expression.text)),
          json_entry("component", std::to_string(action.expression.text.empty() ? 0 : action.place)),
          json_entry("scale", json_number(action.scale)), json_entry("offset", json_number(action.offset)),
          json_entry("per_unit", json_number(action.per_unit)), json_entry("relative_to", relative),
          json_entry("offset_expression", text_or_null(action.offset_expression.text)),
          json_entry("clip", action.clipped ? json_list(std::vector{action.low, action.high}) : "null"),
-         json_entry("servo", servo(actuator))}));
+         json_entry("servo", servo(actuator, joint))}));
   }
   return rows;
 }
@@ -125,6 +138,38 @@ Rows pose_rows(const TaskModel& model) {
   return rows;
 }
 
+// What a command asks for: of a term of the library the names, units and ranges of its components, of an
+// expression its text. A range that follows a curriculum is an expression, too.
+Rows command_rows(const TaskConfig& config) {
+  Rows rows;
+  for (const TermConfig& command : config.commands) {
+    Rows components;
+    if (!command.term.empty()) {
+      const LibraryTerm& library = find_term(command, TermKind::command, "task.commands." + command.name);
+      for (const std::string& name : library.components) {
+        const auto parameter =
+            std::find_if(library.parameters.begin(), library.parameters.end(),
+                         [&](const TermParameter& candidate) { return candidate.name == name; });
+        Rows range;
+        for (const TermNumber& end : command.parameters.at(name))
+          range.push_back(end.expression.empty() ? json_number(end.value) : json_text(end.expression));
+        components.push_back(
+            json_object({json_entry("name", json_text(name)), json_entry("unit", json_text(parameter->unit)),
+                         json_entry("range", fmt::format("[{}]", fmt::join(range, ", "))),
+                         json_entry("meaning", json_text(parameter->meaning))}));
+      }
+    }
+    rows.push_back(json_entry(
+        command.name,
+        json_object(
+            {json_entry("term", command.term.empty() ? "null" : json_text(command.term)),
+             json_entry("expression", command.expression.empty() ? "null" : json_text(command.expression)),
+             json_entry("every", symmetric_range(command.every)),
+             json_entry("components", fmt::format("[{}]", fmt::join(components, ", ")))})));
+  }
+  return rows;
+}
+
 Rows expression_rows(const TaskConfig& config, const CompiledTask& task) {
   Rows definitions, variables, commands;
   for (const auto& [name, text] : config.definitions)
@@ -136,7 +181,8 @@ Rows expression_rows(const TaskConfig& config, const CompiledTask& task) {
   for (const CompiledVariable& variable : task.variables)
     if (variable.is_command) commands.push_back(json_entry(variable.name, std::to_string(variable.size)));
   return {json_entry("definitions", object(definitions, 1)), json_entry("variables", object(variables, 1)),
-          json_entry("commands", object(commands, 1))};
+          json_entry("commands", object(commands, 1)),
+          json_entry("command_terms", object(command_rows(config), 1))};
 }
 
 // A file by its name; one inside a Python package as decks write it, which holds on any machine.
@@ -171,8 +217,11 @@ std::string policy_contract(const Config& config, const CompiledTask& task, cons
                     "control steps late; held for a control step")),
       json_entry("actions", list_of(action_rows(task, model), 1)),
       json_entry("assignments", list_of(assignment_rows(config.task), 1)),
-      json_entry("force", json_text("gain * control + bias[0] + bias[1] * length + bias[2] * velocity of the "
-                                    "actuator, where the servo is affine; length is gear times the joint's")),
+      json_entry(
+          "force",
+          json_text("gain * control + bias[0] + bias[1] * length + bias[2] * velocity of the "
+                    "actuator, where the servo is affine, within force_range; length is gear times the "
+                    "joint's; the sum of gear * force on a joint is within joint_force_range")),
       json_entry("held_controls", object(held, 1)),
       json_entry("default_pose", list_of(pose_rows(model), 1)),
       json_entry("joints", [&] {

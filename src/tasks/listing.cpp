@@ -118,7 +118,7 @@ std::string elements_text(const LibraryTerm& term) {
     case DefaultNames::every_joint:
       return "joints: all unless given";
     case DefaultNames::root_body:
-      return "bodies: the first one unless given";
+      return "bodies: the first one, which must have a free joint, unless given";
   }
   return "";
 }

@@ -59,6 +59,8 @@ TaskModel task_model(const ImportedModel& model) {
   }
   result.body_root = model.body_rootid;
   result.body_parent = model.body_parentid;
+  if (model.sizes.nbody > 1 && model.body_jntnum[1] > 0)
+    result.has_free_root = model.jnt_type[static_cast<std::size_t>(model.body_jntadr[1])] == joint_free;
   result.geom_body = model.geom_bodyid;
   result.geom_type = model.geom_type;
   for (const int body : model.geom_bodyid)
@@ -81,6 +83,9 @@ TaskModel task_model(const ImportedModel& model) {
     joint.limited = model.jnt_limited[j] != 0;
     joint.low = model.jnt_range[2 * j];
     joint.high = model.jnt_range[2 * j + 1];
+    joint.force_limited = model.jnt_actfrclimited[j] != 0;
+    joint.least_force = model.jnt_actfrcrange[2 * j];
+    joint.most_force = model.jnt_actfrcrange[2 * j + 1];
     result.joints.push_back(joint);
   }
 
@@ -102,6 +107,8 @@ TaskModel task_model(const ImportedModel& model) {
     actuator.low = model.actuator_ctrlrange[2 * i];
     actuator.high = model.actuator_ctrlrange[2 * i + 1];
     actuator.force_limited = model.actuator_forcelimited[i] != 0;
+    actuator.least_force = model.actuator_forcerange[2 * i];
+    actuator.most_force = model.actuator_forcerange[2 * i + 1];
     result.actuators.push_back(actuator);
   }
 

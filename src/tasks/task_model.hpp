@@ -21,8 +21,10 @@ struct TaskJoint {
   int qposadr = 0, dofadr = 0;
   int qpos_size = 1, dof_size = 1;
   bool limited = false;
-  double low = 0, high = 0;    // m or rad
-  std::vector<int> actuators;  // those with joint transmission
+  double low = 0, high = 0;                // m or rad
+  bool force_limited = false;              // the sum of what actuators do to it
+  double least_force = 0, most_force = 0;  // N or N m
+  std::vector<int> actuators;              // those with joint transmission
 
   bool is_scalar() const { return type == joint_hinge || type == joint_slide; }
 };
@@ -38,6 +40,7 @@ struct TaskActuator {
   bool limited = false;        // the control has a range
   double low = 0, high = 0;
   bool force_limited = false;
+  double least_force = 0, most_force = 0;  // N or N m
 };
 
 struct TaskSensor {
@@ -57,6 +60,7 @@ struct TaskModel {
   int disableflags = 0;        // DisableBit
   std::vector<int> body_root;  // root of each body's tree
   std::vector<int> body_parent;
+  bool has_free_root = false;  // body 1, which terms of the base are of, has a free joint
   std::vector<int> geom_body;
   std::vector<int> geom_type;      // mjtGeom
   std::vector<bool> geom_static;   // no joint moves it

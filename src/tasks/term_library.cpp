@@ -49,6 +49,11 @@ LibraryTerm of_command(LibraryTerm term) {
   return term;
 }
 
+LibraryTerm with_components(std::vector<std::string> parameters, LibraryTerm term) {
+  term.components = std::move(parameters);
+  return term;
+}
+
 LibraryTerm relative(LibraryTerm term) {
   term.relative = true;
   return term;
@@ -212,6 +217,16 @@ std::vector<LibraryTerm> make_library() {
                       formula("exp(-square({command}[2] - body_ang_vel_b%.z) / {std}^2)"),
                       {{"std", 1, "rad/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}})),
       of_command(term(
+          Kind::reward, "track_lin_vel_xy_yaw_frame_exp", kRootBody,
+          "kernel of the error of the planar velocity in the world's axes, turned as the body is about z",
+          formula("exp(-sum(square({command}[0:2] - rotate_inverse(quat_from_euler(0, 0, atan2(xmat%[3], "
+                  "xmat%[0])), body_lin_vel%)[0:2])) / {std}^2)"),
+          {{"std", 1, "m/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}})),
+      of_command(term(Kind::reward, "track_ang_vel_z_world_exp", kRootBody,
+                      "kernel of the error of the turning rate about the world's z",
+                      formula("exp(-square({command}[2] - body_ang_vel%.z) / {std}^2)"),
+                      {{"std", 1, "rad/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}})),
+      of_command(term(
           Kind::reward, "feet_air_time", kBodies,
           "time in the air beyond a threshold, at touchdown, while the command is to walk",
           sum_over("(last_air_time(%) - {threshold}) * first_contact(%)", "(norm({command}[0:2]) > 0.1) * #"),
@@ -310,23 +325,25 @@ std::vector<LibraryTerm> make_library() {
                           "one. The curriculum is the mean level, <its name>_<sub-terrain> that of each kind",
                           terrain_levels))),
       // ---- commands ----
-      term(Kind::command, "uniform_velocity_command", kRootBody,
-           "velocity (x, y) [m/s] and turning rate [rad/s] in the body's axes, drawn at resets and after "
-           "every",
-           velocity_command,
-           {{"lin_vel_x", 2, "m/s", "forward velocity"},
-            {"lin_vel_y", 2, "m/s", "velocity to the left"},
-            {"ang_vel_z", 2, "rad/s", "turning rate, also the limit of heading control"},
-            {"heading", 2, "rad", "heading to turn to", {-3.141592653589793, 3.141592653589793}, kAngle},
-            {"heading_control_stiffness", 1, "1/s", "turning rate for an error of 1 rad", {1}},
-            {"rel_heading_envs", 1, "1", "fraction of draws that follow the heading", {0}, kFraction},
-            {"rel_standing_envs", 1, "1", "fraction of draws that stand still", {0}, kFraction},
-            {"rel_forward_envs",
-             1,
-             "1",
-             "fraction of draws that go straight ahead, at 0.3 m/s at least",
-             {0},
-             kFraction}}),
+      with_components(
+          {"lin_vel_x", "lin_vel_y", "ang_vel_z"},
+          term(Kind::command, "uniform_velocity_command", kRootBody,
+               "velocity (x, y) [m/s] and turning rate [rad/s] in the body's axes, drawn at resets and after "
+               "every",
+               velocity_command,
+               {{"lin_vel_x", 2, "m/s", "forward velocity"},
+                {"lin_vel_y", 2, "m/s", "velocity to the left"},
+                {"ang_vel_z", 2, "rad/s", "turning rate, also the limit of heading control"},
+                {"heading", 2, "rad", "heading to turn to", {-3.141592653589793, 3.141592653589793}, kAngle},
+                {"heading_control_stiffness", 1, "1/s", "turning rate for an error of 1 rad", {1}},
+                {"rel_heading_envs", 1, "1", "fraction of draws that follow the heading", {0}, kFraction},
+                {"rel_standing_envs", 1, "1", "fraction of draws that stand still", {0}, kFraction},
+                {"rel_forward_envs",
+                 1,
+                 "1",
+                 "fraction of draws that go straight ahead, at 0.3 m/s at least",
+                 {0},
+                 kFraction}})),
       // ---- resets ----
       term(Kind::reset, "reset_scene_to_default", kNoNames,
            "the default state, of the model or of task.keyframe, which every reset starts from",
@@ -344,10 +361,12 @@ std::vector<LibraryTerm> make_library() {
               "dm_control's: joints uniform in their range, hinges without one in [-pi, pi), orientations of "
               "ball and free joints drawn",
               randomize_joints)),
-      needing({has_free_joint, "on a model without a free joint", "an expression with set: qvel[joint]"},
+      needing({has_free_joint, "on a model without a free joint",
+               kFreeBase + std::string("; or an expression with set: qvel[joint]")},
               term(Kind::reset, "push_by_setting_velocity", kNoNames,
                    "free joint: draws are added to the velocities", push, push_parameters())),
-      needing({has_free_joint, "on a model without a free joint", "reset_joints_by_offset for joints"},
+      needing({has_free_joint, "on a model without a free joint",
+               kFreeBase + std::string("; or reset_joints_by_offset for joints")},
               term(Kind::reset, "reset_root_state_uniform", kNoNames,
                    "free joint: default position + draws, default orientation turned by draws, default "
                    "velocities + draws",

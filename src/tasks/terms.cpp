@@ -179,6 +179,12 @@ TermRequest resolve_term(const LibraryTerm& term, const TermConfig& config, cons
   resolve_parameters(request, term, config, key, kind);
   if (term.need && !term.need->met(model))
     throw InputError(config.where, key, "'" + term.name + "' " + term.need->missing, term.need->instead);
+  if (term.names_default == DefaultNames::root_body && config.names.empty() && !model.has_free_root)
+    throw InputError(
+        config.where, key,
+        fmt::format("'{}' of the root body '{}', which has no free joint", term.name, request.names[0]),
+        fmt::format("{}; or bodies: [name], which may be any of {}", kFreeBase,
+                    list(element_names(model, ElementKind::bodies))));
   return request;
 }
 

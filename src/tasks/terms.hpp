@@ -57,6 +57,11 @@ struct ModelNeed {
   std::string missing, instead;  // for messages
 };
 
+// How a model gets a free base, for messages.
+inline constexpr const char* kFreeBase =
+    "a <freejoint/> in the base, or in a URDF, whose first link is fixed to the world, a root element <link "
+    "name=\"world\"/> with a joint of type floating to that link";
+
 // The elements of a term for which the deck names none; none: they must be named.
 enum class DefaultNames { none, scalar_joints, every_joint, root_body };
 
@@ -71,9 +76,10 @@ struct LibraryTerm {
   std::function<std::vector<TermExpression>(const TermRequest&)> expand = {};
   std::optional<JointDrive> drive = std::nullopt;  // actions on joints
   std::optional<ModelNeed> need = std::nullopt;
-  bool of_one = false;         // takes one element alone
-  bool relative = false;       // actions on joints: added to the joint's position
-  bool takes_command = false;  // {command} of its formula
+  bool of_one = false;                       // takes one element alone
+  bool relative = false;                     // actions on joints: added to the joint's position
+  bool takes_command = false;                // {command} of its formula
+  std::vector<std::string> components = {};  // commands: the parameters that are the ranges of each
 };
 
 // src/tasks/term_library.cpp has the table.

@@ -533,6 +533,55 @@ def test_a_training_in_which_nothing_is_valid(maniple, tmp_path):
     assert len(counts) == 2 and counts[0] < counts[1] / 2, result.stderr
 
 
+LINK = '<link name="{}"><inertial><mass value="1"/><inertia ixx=".1" ixy="0" ixz="0" iyy=".1" iyz="0" izz=".1"/></inertial></link>'
+HINGE = '<joint name="{0}" type="continuous"><parent link="{1}"/><child link="{2}"/><axis xyz="0 1 0"/></joint>'
+FLOATING = '<link name="world"/><joint name="root" type="floating"><parent link="world"/><child link="base"/></joint>'
+BASE_TERMS = {
+    "observations": ["base_pos_z", "base_lin_vel", "base_ang_vel", "projected_gravity", "root_pos_w", "root_quat_w", "root_lin_vel_w",
+                     "root_ang_vel_w"],
+    "rewards": ["lin_vel_z_l2", "ang_vel_xy_l2", "flat_orientation_l2", "track_lin_vel_xy_exp, std: 1", "track_ang_vel_z_exp, std: 1",
+                "base_height_l2, target_height: 1"],
+    "terminations": ["bad_orientation, limit_angle: 1", "root_height_below_minimum, minimum_height: 1"],
+    "commands": ["uniform_velocity_command, lin_vel_x: [0, 1], lin_vel_y: [0, 0], ang_vel_z: [0, 0]"]}
+
+
+def test_terms_of_a_free_base(maniple, tmp_path):
+    """Terms of the base are refused where the first link of a URDF is fixed to the world, each by its line and with what settles
+    it; with a floating joint, or with the body that is meant, they are not."""
+    for name, root in (("fixed", ""), ("free", FLOATING)):
+        links = LINK.format("base") + LINK.format("thigh") + LINK.format("shin")
+        (tmp_path / f"{name}.urdf").write_text(
+            f'<robot name="leg">{root}{links}{HINGE.format("hip", "base", "thigh")}{HINGE.format("knee", "thigh", "shin")}</robot>')
+
+    def told(model, bodies="", of_command="", exit_code=0):
+        rows = ["model: {file: " + model + "}", "task:", "  name: leg", "  actions: [{components: [a]}]"]
+        names = {}
+        for section, terms in BASE_TERMS.items():
+            rows.append(f"  {section}:")
+            for i, term in enumerate(terms):
+                command = ", command: c0" if "track" in term else ""
+                named = of_command if section == "commands" else bodies
+                rows.append(f"    {'- ' if section == 'observations' else section[0] + str(i) + ': '}"
+                            f"{{term: {term}{command}{named}{', weight: 1' if section == 'rewards' else ''}}}")
+                if not named:
+                    names[len(rows)] = term.split(",")[0]
+        (tmp_path / "leg.yaml").write_text("\n".join(rows))
+        result = maniple("validate", tmp_path / "leg.yaml", ranks=0, exit_code=exit_code)
+        return names, result.stderr
+
+    shin = ", bodies: [shin]"
+    for bodies, of_command in (("", shin), (shin, "")):  # (a command is compiled before what may name it)
+        names, said = told("fixed.urdf", bodies, of_command, exit_code=2)
+        assert len(names) == 1 or f"{len(names)} mistakes:" in said, said
+        for line, name in names.items():
+            assert re.search(
+                rf"leg\.yaml:{line}: task\.\S+: '{name}' of the root body 'thigh', which has no free joint; a <freejoint/> in the "
+                r'base, or in a URDF, whose first link is fixed to the world, a root element <link name="world"/> with a joint of '
+                r"type floating to that link; or bodies: \[name\], which may be any of world, thigh, shin", said), (name, said)
+    told("free.urdf")
+    told("fixed.urdf", shin, shin)
+
+
 @pytest.mark.parametrize("keys, message", [
     (["task.rewards={a: {term: flat_orientation_l2, bodies: [cart, pole]}}"],
      "task.rewards.a.bodies: 'flat_orientation_l2' of 2 bodies: cart, pole; one of them"),

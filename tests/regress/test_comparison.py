@@ -31,7 +31,7 @@ def runs(maniple, tmp_path_factory):
 
 def evaluate(maniple, run, *keys):
     maniple("evaluate", run, "batch.num_envs=40", "batch.seed=7", "evaluation.episodes=100", "output.dataset=robomimic",
-            "output.overwrite=true", *keys)
+            "output.overwrite=true", "task.metrics.speed=abs(qvel[slider])", *keys)
 
 
 @pytest.mark.parametrize("freedom", TABLE)
@@ -109,7 +109,14 @@ def test_command(runs, tmp_path):
     found = compare(runs / "1", runs / "2")
     assert told.returncode == 0 and f"difference, second less first: {found.difference:.6g} +- {found.confidence:.3g} (95 %)" in told.stdout
     assert f"episode_return of 100 episodes with the same starts: {runs / '1'} {found.means[0]:.6g}" in told.stdout
+    # a metric of the task by the name that the terminal has
+    for name in ("speed", "metric_speed"):
+        told, found = in_shell(runs / "1", runs / "2", name), compare(runs / "1", runs / "2", name)
+        assert told.stdout.startswith(f"speed of 100 episodes with the same starts: {runs / '1'} {found.means[0]:.6g}"), told
+        with h5py.File(runs / "1/evaluation.h5") as file:
+            assert found.means[0] == pytest.approx(file["evaluation/metric_speed"][:].mean(dtype=float))
     for arguments, message in (((runs / "1", tmp_path), "has no results.h5"), ((runs / "1",), "usage: "),
-                               ((runs / "1", runs / "2", "lenght"), "error: found 'lenght'; nearest: ")):
+                               ((runs / "1", runs / "2", "lenght"), "error: found 'lenght'; nearest: "),
+                               ((runs / "1", runs / "2", "sped"), "error: found 'sped'; nearest: speed")):
         refused = in_shell(*arguments)
         assert refused.returncode != 0 and message in refused.stderr and "Traceback" not in refused.stderr

@@ -14,19 +14,19 @@ import onnxruntime
 
 LEG = """<body name="{side}_thigh" pos="0 {y} 0"><joint name="{side}_hip" axis="0 1 0" range="-1.5 1.5" damping=".3" armature=".02"/>
   <geom type="capsule" fromto="0 0 0 0 0 -.2" size=".03" mass=".8"/>
-  <body name="{side}_shin" pos="0 0 -.2"><joint name="{side}_knee" axis="0 1 0" range="-1.5 1.5" damping=".3" armature=".02"/>
-    <geom type="capsule" fromto="-.05 0 -.2 .1 0 -.2" size=".03" mass=".4"/></body></body>"""
+  <body name="{side}_shin" pos="0 0 -.2"><joint name="{side}_knee" axis="0 1 0" range="-1.5 1.5" damping=".3" armature=".02"
+    actuatorfrcrange="-{limit} {limit}"/><geom type="capsule" fromto="-.05 0 -.2 .1 0 -.2" size=".03" mass=".4"/></body></body>"""
 MODEL = f"""<mujoco>
   <option timestep="0.005" integrator="implicitfast"/>
   <worldbody><geom type="plane" size="5 5 .1"/>
     <body name="torso" pos="0 0 .42"><freejoint name="root"/><geom type="box" size=".2 .1 .05" mass="4" contype="0" conaffinity="0"/>
-      {LEG.format(side="left", y=.15)}{LEG.format(side="right", y=-.15)}
+      {LEG.format(side="left", y=.15, limit=12)}{LEG.format(side="right", y=-.15, limit=15)}
       <body name="tail" pos="-.2 0 0"><joint name="tail" axis="0 0 1" damping=".1"/><geom type="capsule" fromto="0 0 0 -.2 0 0" size=".02"/>
         <site name="tip" pos="-.2 0 0"/></body>
       <body name="head" pos=".2 0 0"><joint name="neck" axis="0 1 0" damping=".1"/><geom size=".05" mass=".3"/></body></body>
   </worldbody>
   <actuator>
-    <position name="lh" joint="left_hip" kp="30" kv="1"/><position name="lk" joint="left_knee" kp="25" kv="1"/>
+    <position name="lh" joint="left_hip" kp="30" kv="1" forcerange="-8 9"/><position name="lk" joint="left_knee" kp="25" kv="1"/>
     <position name="neck" joint="neck" kp="5" kv=".2"/>
     <position name="rh" joint="right_hip" kp="30" kv="1"/><position name="rk" joint="right_knee" kp="25" kv="1" gear="2"/>
     <position name="wag" joint="tail" kp="3" kv=".1"/>
@@ -42,7 +42,8 @@ task:
   keyframe: stand
   episode_steps: 200
   definitions: {speed: "norm(body_lin_vel_b['torso'])"}
-  commands: {go: {term: uniform_velocity_command, lin_vel_x: [0.2, 1], lin_vel_y: [0, 0], ang_vel_z: [-1, 1]}}
+  commands: {go: {term: uniform_velocity_command, lin_vel_x: [0.2, 1], lin_vel_y: [0, 0], ang_vel_z: [-1, "1 + wish"], every: [5, 8]}, wish_for: {expression: "uniform(0, wish, 2)"}}
+  curricula: {wish: {reset: "0"}}
   actions:
     - {term: joint_position, joints: [right_hip, right_knee, left_hip], scale: {right_hip: 0.3, "left_.*": 0.5}, delay: 2}
     - {term: joint_position, joints: [left_knee], scale: 0.2, offset: 0.05, use_default_offset: 0, clip: [-0.7, 0.7]}
@@ -50,7 +51,7 @@ task:
   observations:
     - {term: base_ang_vel, scale: 0.25}
     - {term: projected_gravity, delay: 1}
-    - {term: generated_commands}
+    - {term: generated_commands, command: go}
     - {term: joint_pos_rel, joints: ["right_.*", tail], history: 3, scale: {tail: 2}}
     - {term: joint_vel_rel, clip: [-1, 1], scale: 0.5, history: 2, delay: 1}
     - {term: sensor, sensors: [gyro]}
@@ -156,7 +157,7 @@ def test_the_contract_alone_drives_mujoco(maniple, tmp_path):
     assert ours["action"].std() > 0.1
     for env in range(3):
         driver = Driver(run / "policy.onnx", model, {"go": ours["commands/go"][env, 0]})
-        assert json.loads(recorded) == driver.contract and driver.contract["commands"] == {"go": 3}
+        assert json.loads(recorded) == driver.contract and driver.contract["commands"] == {"go": 3, "wish_for": 2}
         data = mujoco.MjData(model)
         data.qpos[:], data.qvel[:] = ours["qpos"][env, 0], ours["qvel"][env, 0]
         for step in range(STEPS):
@@ -166,14 +167,31 @@ def test_the_contract_alone_drives_mujoco(maniple, tmp_path):
             np.testing.assert_allclose(driver.action, ours["action"][env, step + 1], rtol=0, atol=2e-4, err_msg=message)
             np.testing.assert_allclose(data.ctrl, ours["ctrl"][env, step + 1], rtol=0, atol=2e-4, err_msg=message)
             np.testing.assert_allclose(data.qpos, ours["qpos"][env, step + 1], rtol=0, atol=2e-4, err_msg=message)
-    # the law of each servo
+    # the law of each servo, and its limits
+    data.ctrl[:] += 0.2
     mujoco.mj_forward(model, data)
+    limits = {}
     for row in driver.contract["actions"]:
         i, servo = model.actuator(row["actuator"]).id, row["servo"]
         force = servo["gain"] * data.ctrl[i] + np.dot(servo["bias"], [1, data.actuator_length[i], data.actuator_velocity[i]])
+        limits[row["joint"]] = (servo["force_range"], servo["joint_force_range"])
+        assert servo["force_limited"] == (servo["force_range"] is not None)
+        force = np.clip(force, *(servo["force_range"] or (-np.inf, np.inf)))
         np.testing.assert_allclose(force, data.actuator_force[i], rtol=1e-12)
+        on_joint = np.clip(servo["gear"] * force, *(servo["joint_force_range"] or (-np.inf, np.inf)))
+        np.testing.assert_allclose(on_joint, data.joint(row["joint"]).qfrc_actuator[0], rtol=1e-12)
         assert servo["affine"] and data.actuator_length[i] == servo["gear"] * data.joint(row["joint"]).qpos[0]
+    assert limits == {"right_hip": (None, None), "right_knee": (None, [-15, 15]), "left_hip": ([-8, 9], None),
+                      "left_knee": (None, [-12, 12]), "tail": (None, None)}
     assert driver.contract["held_controls"] == {"neck": 0.25}
+    # what may be asked for
+    go = driver.contract["command_terms"]["go"]
+    assert (go["term"], go["expression"], go["every"]) == ("uniform_velocity_command", None, [5, 8])
+    assert [(part["name"], part["unit"], part["range"]) for part in go["components"]] == [
+        ("lin_vel_x", "m/s", [0.2, 1]), ("lin_vel_y", "m/s", [0, 0]), ("ang_vel_z", "rad/s", [-1, "1 + wish"])]
+    assert go["components"][0]["meaning"] == "forward velocity"
+    assert driver.contract["command_terms"]["wish_for"] == {
+        "term": None, "expression": "uniform(0, wish, 2)", "every": None, "components": []}
     names = [row["name"] for row in driver.contract["observations"]]
     with h5py.File(run / "results.h5") as file:
         assert len(names) == ours["observation"].shape[2] and str(tmp_path) not in file["run/task"].asstr()[()]

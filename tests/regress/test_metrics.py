@@ -129,3 +129,15 @@ def test_values_that_are_no_numbers_are_counted_by_name(maniple, tmp_path):
     result = maniple("rollout", DECK, "batch.num_envs=4", "simulation.steps=5", "task.metrics.broken=1 / (qpos[hinge] - qpos[hinge])",
                      "initial_state.source=task", f"output.directory={tmp_path}")
     assert "metric metric_broken" in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("text", ["qvel[0] > 1 ? 1 : 0", "qvel[0] > 1 ? 1: 0", "(qvel[0] > 1 ? 1 : 0) ? 3 : qvel[0] < 0 ? 2 : 1"])
+def test_choices_need_no_quotes_on_a_command_line(maniple, tmp_path, text):
+    """a ? b : c is an expression there, as it is in quotes, and no mapping of YAML; keys that want something else refuse it."""
+    for key in ("task.metrics.fast", "task.metrics.fast.expression"):
+        found = [maniple("validate", DECK, f"{key}={value}", ranks=0).stdout for value in (text, f'"{text}"')]
+        assert found[0] == found[1] and text in found[0]
+    result = maniple("validate", DECK, f"batch.num_envs={text}", ranks=0, exit_code=2)
+    assert f"batch.num_envs: found '{text}'" in result.stderr
+    # a mapping stays one
+    assert "fast" in maniple("validate", DECK, "task.metrics.fast=expression: qvel[0]", ranks=0).stdout

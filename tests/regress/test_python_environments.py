@@ -380,6 +380,18 @@ def test_arrays_travel_by_dlpack():
     assert np.shares_memory(np.from_dlpack(want), want)
 
 
+def test_keys_are_taken_out_as_on_a_command_line(maniple_program):
+    """By None and by ~, alone and within a section."""
+    settled = maniple.make_vec(HOPPER, 4).observation_names
+    for given in ({"overrides": {"task.rewards.more": "~", "task.metrics": {"speed": "~"}}},
+                  {"overrides": {"task.rewards.more": None, "task.metrics": {"speed": None}}}):
+        deck = {"include": HOPPER, "task": {"rewards": {"more": {"expression": "1"}}, "metrics": {"speed": "norm(qvel)", "kept": "1"}}}
+        whole, less = maniple.make_vec(deck, 4).deck, maniple.make_vec(deck, 4, **given)
+        assert "more: {" in whole and "speed: {" in whole
+        assert "more: {" not in less.deck and "speed: {" not in less.deck and "kept: {" in less.deck
+        assert less.observation_names == settled
+
+
 # ---- errors ----
 
 def test_refusals_are_those_of_the_program(maniple_program, tmp_path):

@@ -10,6 +10,7 @@ import mujoco
 import numpy as np
 import pytest
 from maniple.browser import Browser
+from maniple.replay_scene import height_field
 from maniple.results import Run
 from test_replay import description, replay, share
 
@@ -258,3 +259,86 @@ def test_ends_of_episodes(maniple, shown, tmp_path):
         # (the thumb of a slider is 16 pixels wide)
         colour = browser.picture()[round(y) + 2, round(x + 8 + (width - 16) * times[frame] / times[-1])]
         assert np.ptp(colour) > 0.3 and np.argmax(colour) == {4: 1, 3: 0, 2: 2}[code], colour
+
+
+HIKER = """
+<mujoco model="hiker">
+  <worldbody>
+    <geom name="floor" type="plane" size="0 0 1"/>
+    <body name="hull" pos="0 0 .3"><freejoint name="root"/><geom type="box" size=".2 .1 .05" mass="1" rgba=".8 .1 .1 1"/></body>
+  </worldbody>
+  <actuator><general name="none" site="here"/></actuator>
+</mujoco>""".replace('<geom type="box"', '<site name="here"/><geom type="box"')
+HIKE = """
+model: {file: hiker.xml}
+terrain:
+  size: [8, 8]
+  num_rows: 3
+  num_cols: 3
+  border_width: 2
+  horizontal_scale: 0.2
+  sub_terrains: {stairs: {type: pyramid_stairs, step_height_range: [0.05, 0.2], step_width: 0.3, platform_width: 2, border_width: 1}}
+task:
+  name: hike
+  episode_length: 20
+  actions: [{term: actuator_control, actuators: [none], clip: [0, 0]}]
+  observations: [{term: root_pos_w}]
+  rewards: {alive: {term: is_alive, weight: 1}}
+  terminations: {time_out: {term: time_out}}
+  resets: [{term: reset_root_state_uniform, yaw: [-3, 3], vx: [0, 1]}]
+"""
+
+
+def test_a_terrain_is_drawn_once(maniple, shown, tmp_path):
+    """Robots are where they are on it; all of them are in the picture, and one by itself is seen from near. The ground around them
+    has MuJoCo's heights, however few triangles the rest has."""
+    (tmp_path / "hiker.xml").write_text(HIKER)
+    (tmp_path / "hike.yaml").write_text(HIKE)
+    run = tmp_path / "run"
+    maniple("rollout", tmp_path / "hike.yaml", "batch.num_envs=9", "terrain.max_init_terrain_level=-1", "initial_state.source=task",
+            "simulation.steps=100", FIELDS, "output.trajectory.fields=[qpos,qvel]", f"output.directory={run}")
+    replay(run, "--envs", 4, "--faces", 35000)
+    page, browser = run / "replay.html", shown(run / "replay.html")
+    with Run(run) as results:
+        model, places = results.model, results.trajectories["qpos"][:4, :, :3].astype(float)
+    size = browser.evaluate("replay.size")
+    assert size < 0.6 and np.ptp(places[:, 0, :2], axis=0).max() > 7
+    parts = [geom for geom in description(page)["geoms"] if geom.get("shared")]
+    copies = browser.evaluate("replay.copies()")
+    assert len(parts) == 2 and sorted(copies) == [1] * len(parts) + [4]
+
+    # the part around the robots is the height field, point by point
+    found, whole = arrays(page), height_field(model, 0)
+    near, faces = found[parts[0]["mesh"]], found[parts[0]["mesh"] + " faces"]
+    points = {tuple(point) for point in whole[0].astype(np.float32).round(4).tolist()}
+    assert {tuple(point) for point in near.round(4).tolist()} <= points and len(faces) < len(whole[1])
+    assert len(found[parts[1]["mesh"] + " faces"]) <= 0.2 * 35000
+    for place in places.reshape(-1, 3):
+        assert np.linalg.norm(near[:, :2] - place[:2], axis=1).min() < 0.2
+
+    # where they are, and all in the picture
+    browser.evaluate("replay.camera('all'), replay.seek(0)")
+    for env in range(4):
+        np.testing.assert_allclose(browser.evaluate(f"replay.place({env})"), places[env, 0], atol=1e-4)
+        x, y = browser.evaluate(f"replay.pixel({env}, {places[env, 0].tolist()})")
+        width, height = browser.evaluate("(({ clientWidth, clientHeight }) => [clientWidth, clientHeight])(document.getElementById('view'))")
+        assert 0 < x < width and 0 < y < height
+    _, far = browser.evaluate("replay.view()")
+    assert far > 7
+    # one of them
+    browser.evaluate("replay.camera('2'), replay.seek(0)")
+    target, distance = browser.evaluate("replay.view()")
+    np.testing.assert_allclose(target, places[2, 0], atol=0.1)
+    assert distance < 10 * size
+    assert (np.ptp(browser.picture(), axis=2) > 0.4).mean() > 0.005  # red
+
+
+def test_a_height_field_of_the_model_is_drawn_for_each(maniple, shown, tmp_path):
+    """Robots that begin at the same place on a ground of the model's own stand side by side."""
+    (tmp_path / "hiker.xml").write_text(HIKER.replace('<geom name="floor" type="plane" size="0 0 1"/>', '<geom type="hfield" hfield="terrain"/>').replace(
+        "<worldbody>", '<asset><hfield name="terrain" nrow="4" ncol="4" size="1 1 .1 .1"/></asset><worldbody>'))
+    run = tmp_path / "run"
+    maniple("rollout", f"model.file={tmp_path / 'hiker.xml'}", "batch.num_envs=3", "simulation.steps=20", FIELDS,
+            "output.trajectory.fields=[qpos,qvel]", f"output.directory={run}")
+    replay(run)
+    assert shown(run / "replay.html").evaluate("replay.copies()") == [3, 3]

@@ -2,6 +2,7 @@
 results of an earlier run, and a run that is still going on."""
 # ctest: PROCESSORS 1 COST 30
 
+import json
 import os
 import re
 import shutil
@@ -102,6 +103,32 @@ def test_other_verbs_do_not_replace_a_training(maniple, trained, tmp_path):
     assert f"{rollout}/results.h5 of rollout" in message and "continue" not in message
     assert f"{rollout}/results.h5 of rollout" in refusal(maniple, "rollout", *ARM, f"output.directory={rollout}")
     done(maniple, "rollout", *ARM, f"output.directory={rollout}", OVERWRITE)
+
+
+def test_the_log_is_of_one_run(maniple, tmp_path):
+    """A run that replaces another one begins its log anew, a run that goes on continues it, and one that is refused, or evaluates,
+    takes nothing away."""
+    def iterations():
+        rows = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+        assert len({row.get("text") for row in rows}) > 1
+        return [row["iteration"] for row in rows if row.get("event") == "iteration"]
+
+    def train(*more):
+        done(maniple, "train", *SMALL, f"output.directory={tmp_path}", *more)
+
+    train("learning.iterations=3")
+    assert iterations() == [1, 2, 3]
+    train("learning.iterations=4", "learning.resume=auto")
+    assert iterations() == [1, 2, 3, 4]
+    done(maniple, "evaluate", *SMALL, f"control.checkpoint={tmp_path}", f"output.directory={tmp_path}", "evaluation.episodes=2", OVERWRITE)
+    refusal(maniple, "train", *SMALL, f"output.directory={tmp_path}", "task.rewards.broken={expression: nobody}", OVERWRITE)
+    assert iterations() == [1, 2, 3, 4]
+    train("learning.iterations=2", OVERWRITE)
+    assert iterations() == [1, 2]
+    train("learning.iterations=3", OVERWRITE, "learning.resume=auto")
+    assert iterations() == [1, 2, 3]
+    done(maniple, "rollout", *ARM, f"output.directory={tmp_path}", OVERWRITE)
+    assert iterations() == []
 
 
 def test_a_benchmark_is_not_replaced(maniple, tmp_path):

@@ -59,6 +59,30 @@ def test_learning_curve(maniple, trained, tmp_path):
     assert plot(trained, "--output", picture).stdout == f"learning curve: {picture}\n" and picture.exists()
 
 
+def test_learning_curve_of_a_task_with_metrics(maniple, tmp_path):
+    """A panel for each metric, by its name in the deck, and one of how episodes end."""
+    from maniple import plot as curves
+
+    metrics = ["speed", "kl", *(f"m{i}" for i in range(4))]
+    maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=3", "task.episode_length=0.2",
+            *(f"task.metrics.{name}=norm(qvel)" for name in metrics), f"output.directory={tmp_path}", ranks=0)
+    assert plot(tmp_path).stdout == f"learning curve: {tmp_path}/learning_curve.png\n"
+    with Run(tmp_path) as run:
+        panels = curves_of(curves.draw(run, None, "title"))
+        for name in metrics:
+            np.testing.assert_array_equal(panels[name], [[run.metrics["env_steps"], run.metrics[f"metric_{name}"]]])
+        ends = [name for name in run.metrics if name.startswith("termination_")]
+        assert len(panels["Ends of episodes (share)"]) == len(ends) > 1 and len(panels) == 5 + 1 + len(metrics)
+        for (_, values), name in zip(panels["Ends of episodes (share)"], ends):
+            np.testing.assert_array_equal(values, run.metrics[name])
+        # a number of the learner has the name for itself
+        np.testing.assert_array_equal(run.metrics["speed"], run.metrics["metric_speed"])
+        assert (run.metrics["kl"] != run.metrics["metric_kl"]).all()
+        assert (run.metrics.told("metric_speed"), run.metrics.told("metric_kl")) == ("speed", "metric_kl")
+    assert plot(tmp_path, "--metric", "speed").returncode == 0
+    assert curves.settings_of_runs([tmp_path], "metric_speed")[1] == "speed"
+
+
 def test_learning_curves_of_an_ensemble(maniple, trained, tmp_path):
     """A line of its own for each setting, in a band that holds the curves of its seeds."""
     from maniple import plot as curves

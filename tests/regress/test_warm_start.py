@@ -73,6 +73,14 @@ def test_another_task_batch_and_settings_begin_where_the_first_ended(maniple, tr
     assert returns_of(cold)[0] < 0 < 2.5 < returns_of(warm)[0]  # the same, but for what it begins with
     assert "warm start" in result.stdout + result.stderr
     assert re.search(r"another task: .*task\.episode_length.*task\.rewards\.pole_pos", result.stdout + result.stderr)
+    # what it would begin with has no effect, and is named
+    assert "has no effect" not in result.stderr
+    named = maniple("train", DECK, *changed, "learning.iterations=1", f"learning.warm_start={trained}", "policy.init_std=0.9",
+                    "policy.actor_gain=0.5", f"output.directory={tmp_path / 'named'}").stderr
+    for key in ("policy.init_std", "policy.actor_gain"):
+        assert f"warning: {key} has no effect with learning.warm_start: " in named, named
+    assert named.count("has no effect") == 2
+    np.testing.assert_array_equal(returns_of(tmp_path / "named", "action_std")[0], returns_of(warm, "action_std")[0])
     # a warm start is a start: a run that continues does not go back to it
     maniple("train", DECK, *changed, "learning.iterations=3", f"learning.warm_start={trained}", "learning.resume=auto",
             f"output.directory={warm}")

@@ -34,7 +34,7 @@ class Comparison(NamedTuple):
 def compare(one: str | os.PathLike[str] | Run, other: str | os.PathLike[str] | Run, metric: str = "episode_return") -> Comparison:
     """Compares two evaluations (`maniple evaluate`): runs, their directories, or files evaluation.h5.
 
-    If their numbers of episodes differ, the first ones are compared. metric: any number by episode, as Run.evaluation names it.
+    If their numbers of episodes differ, the first ones are compared. metric: any number by episode, as Run.evaluation names it, such as one of task.metrics.
 
     Raises ValueError for evaluations of other tasks, seeds or numbers of environments, whose starts differ, KeyError for a
     metric that there is not.

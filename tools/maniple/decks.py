@@ -49,8 +49,16 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a deck's values are numbers, texts, lists and mappings, not {type(value).__name__}")
 
 
+def _without_tildes(value: Any) -> Any:
+    """With None for "~", by which YAML and the command line write it."""
+    if isinstance(value, Mapping):
+        return {key: _without_tildes(entry) for key, entry in value.items()}
+    return None if isinstance(value, str) and value == "~" else value
+
+
 def assignment(key: str, value: Any) -> str:
-    """`key.path=value`, with the value as YAML; None takes a key out. (JSON is YAML.)"""
+    """`key.path=value`, with the value as YAML; None and "~" take a key out. (JSON is YAML.)"""
+    value = _without_tildes(value)
     return f"{key}=~" if value is None else f"{key}={json.dumps(value, default=_plain)}"
 
 

@@ -1,7 +1,7 @@
-"""Draws the curves of a training run from its results.h5: return, length, reward terms, KL and learning rate, speed;
-for one on demonstrations losses, results of its evaluations, gradient norm and learning rate, speed. Of several runs it
-draws the returns (or losses) in one picture. Of an ensemble it draws for each setting the mean over its seeds, in a
-band from the lowest to the highest.
+"""Draws the curves of a training run from its results.h5: return, length, reward terms, KL and learning rate, speed, how
+episodes end, and the task's metrics; for one on demonstrations losses, results of its evaluations, gradient norm and
+learning rate, speed. Of several runs it draws the returns (or losses) in one picture. Of an ensemble it draws for each
+setting the mean over its seeds, in a band from the lowest to the highest.
 
     python -m maniple.plot runs/cartpole --output curve.png --ceiling 5
     python -m maniple.plot runs/ensemble --metric episode_return_100
@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
-from maniple.results import Run, refuse, results_path
+from maniple.results import OF_TASK, Run, refuse, results_path
 
 Numbers = NDArray[np.float64]
 Metrics = Mapping[str, Numbers]
@@ -88,14 +88,37 @@ def over_steps(axis: Axes, heading: str, steps: Numbers) -> None:
     axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
 
 
-def panels() -> tuple[Figure, Axes, Any]:
-    """A figure, its large panel, and the four small ones beside it."""
+def panels(more: int = 0) -> tuple[Figure, Axes, Any, list[Axes]]:
+    """A figure, its large panel, the four small ones beside it, and as many more below, four in a row."""
     style()
-    figure, axes = plt.subplots(2, 3, figsize=(11, 5.4), width_ratios=(1.7, 1, 1), layout="constrained")
+    rows = -(-more // 4)
+    figure = plt.figure(figsize=(11, 5.4 + 2.3 * rows), layout="constrained")
+    above, *below = figure.subfigures(2, 1, height_ratios=(5.4, 2.3 * rows)) if rows else (figure,)
+    axes = above.subplots(2, 3, width_ratios=(1.7, 1, 1))
     grid = axes[0, 0].get_gridspec()
     for axis in axes[:, 0]:
         axis.remove()
-    return figure, figure.add_subplot(grid[:, 0]), axes[:, 1:]
+    others = list(below[0].subplots(rows, 4, squeeze=False).flat) if rows else []
+    for axis in others[more:]:
+        axis.remove()
+    return figure, above.add_subplot(grid[:, 0]), axes[:, 1:], others[:more]
+
+
+def draw_task(axes: Sequence[Axes], steps: Numbers, metrics: Metrics) -> None:
+    """How episodes end, in one panel, and a panel for each of the task's metrics."""
+    places = iter(axes)
+    ends = {name: values for name, values in metrics.items() if name.startswith("termination_")}
+    if ends:
+        axis = next(places)
+        for i, (name, values) in enumerate(ends.items()):
+            colour, dashes = line_style(i)
+            axis.plot(steps, values, color=colour, linestyle=dashes, linewidth=1.4, label=name.removeprefix("termination_"))
+        over_steps(axis, "Ends of episodes (share)", steps)
+        axis.set_ylim(0, 1.05)
+        legend_below(axis, 22, fontsize=7)
+    for axis, name in zip(places, (name for name in metrics if name.startswith(OF_TASK))):
+        axis.plot(steps, metrics[name], color=TEAL, linewidth=1.5)
+        over_steps(axis, name.removeprefix(OF_TASK), steps)
 
 
 def mark_last(axis: Axes, steps: Numbers, values: Numbers, colour: str, text: str) -> None:
@@ -119,7 +142,7 @@ def draw_imitation(results: Run, ceiling: float | None, title: str) -> Figure:
     metrics = results.metrics
     steps, label = steps_of(metrics)
     wall = np.asarray(metrics["wall_seconds"])
-    figure, main, axes = panels()
+    figure, main, axes, _ = panels()
     losses = [(name, metrics[name], colour) for name, colour in (("loss", BLUE), ("validation_loss", ORANGE))
               if find(metrics, name) is not None]
     for name, values, colour in losses:
@@ -170,7 +193,9 @@ def draw(results: Run, ceiling: float | None, title: str) -> Figure:
     steps, label = steps_of(metrics)
     returns, lengths = np.asarray(metrics["episode_return"]), np.asarray(metrics["episode_length"])
     wall = np.asarray(metrics["wall_seconds"])
-    figure, main, axes = panels()
+    of_task = sum(name.startswith(OF_TASK) for name in metrics) + any(name.startswith("termination_") for name in metrics)
+    figure, main, axes, others = panels(of_task)
+    draw_task(others, steps, metrics)
 
     main.plot(steps, returns, color=BLUE, linewidth=2.2)
     if ceiling:
@@ -233,9 +258,10 @@ def curve_of(path: Path, metric: str | None) -> tuple[str, str, Numbers, Numbers
             raise NoRows(f"{path} has no rows in /metrics; only training runs have a learning curve")
         steps, label = over
         metric = metric or ("episode_return_100" if label == "environment steps" else "loss")
-        if metric not in results.metrics:
-            raise Problem(f"{path} has no metric {metric}: {', '.join(results.metrics)}")
-        return label, metric, steps, np.asarray(results.metrics[metric])
+        try:
+            return label, results.metrics.told(metric), steps, np.asarray(results.metrics[metric])
+        except KeyError:
+            raise Problem(f"{path} has no metric {metric}: {', '.join(map(results.metrics.told, results.metrics))}") from None
 
 
 def settings_of_ensemble(directory: Path, metric: str | None = None) -> Curves:

@@ -16,6 +16,8 @@ import numpy as np
 SHAPES = {int(getattr(mujoco.mjtGeom, "mjGEOM_" + kind.upper())): shape for kind, shape in (
     ("plane", "plane"), ("hfield", "mesh"), ("sphere", "sphere"), ("capsule", "capsule"), ("ellipsoid", "ellipsoid"),
     ("cylinder", "cylinder"), ("box", "box"), ("mesh", "mesh"))}
+TERRAIN = "terrain"  # the height field of a deck's terrain
+NEAR = (5, 3)  # m: how far around a robot a terrain is drawn in detail, and where the rest of it begins
 FIRST_HIDDEN_GROUP = 3  # of geoms and tendons, as in MuJoCo's viewer
 DEFAULT_COLOUR = np.array([0.5, 0.5, 0.5, 1], np.float32)
 TREE_COLOURS = np.array([[0.33, 0.52, 0.80], [0.86, 0.55, 0.29], [0.36, 0.66, 0.48], [0.78, 0.38, 0.42], [0.55, 0.45, 0.72],
@@ -49,6 +51,7 @@ class Recording:
     curves: list[Curve] = field(default_factory=list)
     command: np.ndarray | None = None
     note: str = ""
+    terrain: bool = False  # of the deck: all environments stand on the same one, each at its place
     kind: str = "environment"  # what the numbers of `envs` count
 
 
@@ -114,6 +117,27 @@ def height_field(model, k):
     return np.column_stack([grid, data * top]), faces
 
 
+def near_places(recording, vertices, faces, place, reach):
+    """Whether each face of a terrain, whose geom is at `place`, is within about `reach` metres of where a free body passes."""
+    model = recording.model
+    free = model.jnt_qposadr[model.jnt_type == mujoco.mjtJoint.mjJNT_FREE]
+    passed = np.concatenate([recording.states["qpos"][..., at:at + 2].reshape(-1, 2) for at in free] or [np.zeros((1, 2))])
+    passed = np.floor(passed[np.isfinite(passed).all(axis=1)] - place[:2]).astype(np.int64)  # cells of a metre
+    of_face = np.floor(vertices[faces[:, 0], :2]).astype(np.int64)
+    lowest = of_face.min(0)
+    sides = of_face.max(0) - lowest + 1
+    near = np.zeros(sides, bool)
+    for x, y in np.unique(passed, axis=0) - lowest:
+        near[max(0, x - reach):max(0, x + reach + 1), max(0, y - reach):max(0, y + reach + 1)] = True
+    return near[tuple((of_face - lowest).T)]
+
+
+def of_faces(vertices, faces):
+    """A mesh without the vertices that none of its faces has."""
+    used, numbers = np.unique(faces, return_inverse=True)
+    return vertices[used], numbers.reshape(faces.shape)
+
+
 def mesh_of(model, geom):
     k = model.geom_dataid[geom]
     if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_HFIELD:
@@ -151,15 +175,19 @@ def colour(model, geom):
     return rgba.round(4).tolist()
 
 
-def geometry(model, blob, most_faces):
-    """The geoms, each in the frame of the body that it moves with, and the bodies that move."""
+def geometry(recording, blob, most_faces):
+    """The geoms, each in the frame of the body that it moves with, and the bodies that move. A terrain is in two parts, of which
+    the one around the robots has most of the triangles, and beside those of the other meshes."""
+    model = recording.model
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
     moving = [b for b in range(1, model.nbody) if model.body_weldid[b] == b]
     place = {body: i for i, body in enumerate(moving)}
     shown = [g for g in range(model.ngeom) if int(model.geom_type[g]) in SHAPES]
+    terrain = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_HFIELD, TERRAIN) if recording.terrain else -1
+    of_terrain = [g for g in shown if model.geom_type[g] == mujoco.mjtGeom.mjGEOM_HFIELD and model.geom_dataid[g] == terrain]
     in_meshes = sum(len(mesh_of(model, g)[1]) for g in shown if SHAPES[int(model.geom_type[g])] == "mesh"
-                    and model.geom_group[g] < FIRST_HIDDEN_GROUP)
+                    and model.geom_group[g] < FIRST_HIDDEN_GROUP and g not in of_terrain)
     share = min(1.0, most_faces / max(1, in_meshes))
     geoms = []
     for g in shown:
@@ -173,6 +201,19 @@ def geometry(model, blob, most_faces):
         entry = {"shape": shape, "size": model.geom_size[g].round(6).tolist(), "pos": offset.round(6).tolist(),
                  "quat": turn.round(6).tolist(), "rgba": colour(model, g), "group": int(model.geom_group[g]),
                  "body": place.get(body, -1)}
+        if g in of_terrain:
+            vertices, faces = height_field(model, terrain)
+            # (the parts overlap, because each is cut at triangles of its own size)
+            near, far = (near_places(recording, vertices, faces, data.geom_xpos[g], reach) for reach in NEAR)
+            for part, share_of_faces in ((near, 0.8), (~far, 0.2)):
+                if not part.any():
+                    continue
+                name = f"terrain {len(geoms)}"
+                part_vertices, part_faces = simplified(*of_faces(vertices, faces[part]), max(200, int(share_of_faces * most_faces)))
+                blob.add(name, part_vertices, np.float32)
+                blob.add(name + " faces", part_faces, np.uint32)
+                geoms.append({**entry, "mesh": name, "shared": True})
+            continue
         if shape == "mesh":
             name = f"mesh {model.geom_type[g]} {model.geom_dataid[g]}"
             if name not in blob.index:
@@ -280,7 +321,7 @@ def scene(recording, most_faces, force_scale, version, version_file):
     """Everything the page shows, as the text of a JSON object and the base64 of the arrays. `version`: of a page that looks
     whether `version_file` names another one, and then loads itself again; "": of one that does not."""
     model, blob = recording.model, Blob()
-    geoms, moving = geometry(model, blob, most_faces)
+    geoms, moving = geometry(recording, blob, most_faces)
     trees = [b for b in moving if model.body_weldid[model.body_parentid[b]] == 0]
     heaviest = max(trees, key=lambda b: model.body_subtreemass[b], default=None)
     root = moving.index(heaviest) if heaviest is not None else -1

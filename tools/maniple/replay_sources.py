@@ -94,7 +94,8 @@ def of_trajectory(run, title, note, given):
             command = values if command is None else command
         curves.insert(0, Curve(f"Command {short}", names, values))
     return Recording(title, run.model, chosen.tolist(), times[samples], {
-        name: numbers(name)[:, samples] for name in STATES if has(name)}, ends, curves, command, note)
+        name: numbers(name)[:, samples] for name in STATES if has(name)}, ends, curves, command, note,
+        re.search(r"^  sub_terrains:$", run.deck, re.M) is not None)
 
 
 def is_velocity(run, command):

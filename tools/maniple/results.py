@@ -34,17 +34,28 @@ class Unreadable(OSError):
     """A file that is damaged, or not HDF5; the message names file and reason."""
 
 
+OF_TASK = "metric_"  # before the names of task.metrics in files
+
+
 class Numbers(dict):
-    """Arrays by name; a KeyError names the nearest names."""
+    """Arrays by name; those of task.metrics by the deck's names, too. A KeyError names the nearest names."""
 
     def __missing__(self, name):
-        raise KeyError(unknown(name, self))
+        if f"{OF_TASK}{name}" in self:
+            return self[f"{OF_TASK}{name}"]
+        raise KeyError(unknown(name, map(self.told, self)))
+
+    def told(self, name):
+        """How people call it: a metric of the task as its deck and the terminal do, unless another number has that name."""
+        short = str(name).removeprefix(OF_TASK)
+        return name if short in self else short
 
 
 def unknown(name, known):
     """The part of a message that suggests names near an unknown one."""
+    known = list(known)
     near = difflib.get_close_matches(str(name), known, 3, 0.5)
-    return f"found '{name}'; " + (f"nearest: {', '.join(near)}" if near else f"allowed: {', '.join(list(known)[:20]) or 'none, it is empty'}")
+    return f"found '{name}'; " + (f"nearest: {', '.join(near)}" if near else f"allowed: {', '.join(known[:20]) or 'none, it is empty'}")
 
 
 def checksum(file):
@@ -311,18 +322,18 @@ def main():
 def show_comparison(one, other, metric="episode_return"):
     from maniple.comparison import compare, text_of as told
 
-    print(told(compare(one, other, metric), (one, other), metric))
+    print(told(compare(one, other, metric), (one, other), metric.removeprefix(OF_TASK)))
 
 
 def show(path):
     with Run(path) as run:
         for name, values in run.metrics.items():
             if len(values):
-                print(f"{name:32s} {len(values):6d} rows   last {values[-1]:.6g} {run.unit('metrics/' + name)}")
+                print(f"{run.metrics.told(name):32s} {len(values):6d} rows   last {values[-1]:.6g} {run.unit('metrics/' + name)}")
         for name, data in run.trajectories.items():
             print(f"{name:32s} {data.shape} {data.dtype} {run.unit('trajectory/' + name)}")
         for name, values in run.evaluation.items():
-            print(f"{name:32s} {len(values):6d} episodes   mean {np.mean(values):.6g}")
+            print(f"{run.evaluation.told(name):32s} {len(values):6d} episodes   mean {np.mean(values):.6g}")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def make_vec(deck: Deck, num_envs: int | None = None, seed: int | None = None, p
     num_envs: of the whole batch (batch.num_envs). seed: of all its random numbers, 0 to 2^32 - 1 (batch.seed).
         precision: "single" or "double" (simulation.precision): of the physics, and float32 or float64 of observations,
         rewards and actions. None: as in the deck.
-    overrides: deck keys by their paths, {"simulation.decimation": 4}, which override all of the above.
+    overrides: deck keys by their paths, {"simulation.decimation": 4}, which override all of the above; None or "~" removes one.
     comm: an mpi4py communicator, or anything with Get_rank(), Get_size() and allgather(): each of its ranks gets its part
         of the batch, whole tiles of 32 environments, with the bits that one process would give them. Collective.
     autoreset_mode: when environments begin the next episode, as in Gymnasium's vector environments.

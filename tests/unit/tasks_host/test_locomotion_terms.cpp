@@ -182,25 +182,29 @@ TEST(LocomotionTerms, CommandsAreDrawnAndFollowTheHeading) {
   config.reward_times_dt = false;
   config.rewards = {library_term("track_lin_vel_xy_exp", {}, "", {{"std", {0.5}}}),
                     library_term("track_ang_vel_z_exp", {}, "", {{"std", {0.7}}}),
-                    library_term("stand_still_joint_deviation_l1", {}, "", {{"command_threshold", {0.1}}})};
+                    library_term("stand_still_joint_deviation_l1", {}, "", {{"command_threshold", {0.1}}}),
+                    library_term("track_lin_vel_xy_yaw_frame_exp", {}, "", {{"std", {0.6}}}),
+                    library_term("track_ang_vel_z_world_exp", {}, "", {{"std", {0.8}}})};
   Rig rig(config, walker(), kDt);
   rig.fill_randomly(9);
   rig.reset(kAll);
   rig.observe(kAll);
+  const auto in_world = [&](int env, int k, bool turning) {
+    const int j = (k + 1) % 3, l = (k + 2) % 3;
+    const auto w = [&](int i) { return rig.get("cvel", 6 * kTorso + i, env); };
+    const auto arm = [&](int i) {
+      return rig.get("xpos", 3 * kTorso + i, env) - rig.get("subtree_com", 3 * kTorso + i, env);
+    };
+    const double linear = rig.get("cvel", 6 * kTorso + 3 + k, env) + w(j) * arm(l) - w(l) * arm(j);
+    return turning ? w(k) : linear;
+  };
   const auto in_torso = [&](int env, int axis, bool turning) {
     double sum = 0;
-    for (int k = 0; k < 3; ++k) {
-      const int j = (k + 1) % 3, l = (k + 2) % 3;
-      const auto w = [&](int i) { return rig.get("cvel", 6 * kTorso + i, env); };
-      const auto arm = [&](int i) {
-        return rig.get("xpos", 3 * kTorso + i, env) - rig.get("subtree_com", 3 * kTorso + i, env);
-      };
-      const double linear = rig.get("cvel", 6 * kTorso + 3 + k, env) + w(j) * arm(l) - w(l) * arm(j);
-      sum += rig.get("xmat", 9 * kTorso + 3 * k + axis, env) * (turning ? w(k) : linear);
-    }
+    for (int k = 0; k < 3; ++k)
+      sum += rig.get("xmat", 9 * kTorso + 3 * k + axis, env) * in_world(env, k, turning);
     return sum;
   };
-  int standing = 0, following = 0, limited = 0;
+  int standing = 0, following = 0, limited = 0, tilted = 0;
   for (int step = 0; step <= 10; ++step) {
     std::vector<std::array<double, 3>> before;
     for (int env = 0; env < kTileWidth; ++env)
@@ -217,6 +221,15 @@ TEST(LocomotionTerms, CommandsAreDrawnAndFollowTheHeading) {
         EXPECT_NEAR(rig.at(rig.reward_term, 1, env), std::exp(-turn * turn / 0.49), 1e-5);
         const double deviation = std::abs(rig.get("qpos", 7, env)) + std::abs(rig.get("qpos", 8, env));
         EXPECT_NEAR(rig.at(rig.reward_term, 2, env), (std::hypot(c[0], c[1]) < 0.1) * deviation, 1e-5);
+        // Isaac Lab's: yaw_quat() keeps the heading of the x axis
+        const double cosine = rig.get("xmat", 9 * kTorso, env), sine = rig.get("xmat", 9 * kTorso + 3, env),
+                     length = std::hypot(cosine, sine), vx = in_world(env, 0, false),
+                     vy = in_world(env, 1, false);
+        const double ahead = c[0] - (cosine * vx + sine * vy) / length,
+                     left = c[1] - (cosine * vy - sine * vx) / length, spin = c[2] - in_world(env, 2, true);
+        EXPECT_NEAR(rig.at(rig.reward_term, 3, env), std::exp(-(ahead * ahead + left * left) / 0.36), 1e-5);
+        EXPECT_NEAR(rig.at(rig.reward_term, 4, env), std::exp(-spin * spin / 0.64), 1e-5);
+        tilted += std::abs(ahead - x) > 0.05 && std::abs(spin - turn) > 0.05;
       }
       rig.observe();
     }
@@ -238,6 +251,7 @@ TEST(LocomotionTerms, CommandsAreDrawnAndFollowTheHeading) {
       limited += follows && error != rate;
     }
   }
+  EXPECT_GT(tilted, 100);
   EXPECT_TRUE(standing > 20 && following > 100 && limited > 20) << standing << following << limited;
 }
 

@@ -27,12 +27,22 @@ using Formula = std::function<std::vector<double>(const Rig&, int env)>;
 // Tested in test_locomotion_terms.cpp, which has a robot with contacts and commands; height_scan against
 // libmujoco and mjlab in tests/regress/test_task_functions.py, terrain_out_of_bounds in test_terrain.py
 // there.
-const std::set<std::string> kOfLocomotion{
-    "generated_commands",   "joint_pos_limit_normalized", "feet_contact",
-    "feet_air_time",        "feet_contact_forces",        "height_scan",
-    "track_lin_vel_xy_exp", "track_ang_vel_z_exp",        "feet_air_time_positive_biped",
-    "feet_slide",           "undesired_contacts",         "stand_still_joint_deviation_l1",
-    "illegal_contact",      "terrain_out_of_bounds"};
+const std::set<std::string> kOfLocomotion{"generated_commands",
+                                          "joint_pos_limit_normalized",
+                                          "feet_contact",
+                                          "feet_air_time",
+                                          "feet_contact_forces",
+                                          "height_scan",
+                                          "track_lin_vel_xy_exp",
+                                          "track_ang_vel_z_exp",
+                                          "feet_air_time_positive_biped",
+                                          "feet_slide",
+                                          "undesired_contacts",
+                                          "stand_still_joint_deviation_l1",
+                                          "illegal_contact",
+                                          "terrain_out_of_bounds",
+                                          "track_lin_vel_xy_yaw_frame_exp",
+                                          "track_ang_vel_z_world_exp"};
 
 // Elements of the zoo (task_rig.hpp).
 constexpr int kHip = 7, kKnee = 8, kRail = 13, kHipDof = 6, kKneeDof = 7, kRailDof = 11;

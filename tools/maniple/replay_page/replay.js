@@ -45,6 +45,8 @@
       default: return [a, b, c];
     }
   };
+  // on a terrain all environments are where they are on it
+  const shared = run.geoms.some((g) => g.shared);
   const drawn = run.geoms.filter((g) => g.group < run.hiddenGroup).length ? run.geoms : run.geoms.map((g) => ({ ...g, group: 0 }));
   const lowest = [Infinity, Infinity, Infinity], highest = [-Infinity, -Infinity, -Infinity];
   const first = [Infinity, Infinity, Infinity], last = [-Infinity, -Infinity, -Infinity];  // at the start, of all
@@ -56,6 +58,10 @@
   const frameMatrix = new THREE.Matrix4(), unit = new THREE.Vector3(1, 1, 1);
   for (const geom of drawn) {
     if (geom.group >= run.hiddenGroup || geom.shape === "plane") continue;
+    if (geom.shared) {  // (it frames nothing, and the ground is below it)
+      for (let i = 2, v = array(geom.mesh); i < v.length; i += 3) lowest[2] = Math.min(lowest[2], geom.pos[2] + v[i]);
+      continue;
+    }
     const half = halfExtents(geom);
     const local = new THREE.Matrix4().compose(new THREE.Vector3(...geom.pos),
       new THREE.Quaternion(geom.quat[1], geom.quat[2], geom.quat[3], geom.quat[0]), unit);
@@ -70,7 +76,7 @@
         const at = [m[12], m[13], m[14]], reach = [0, 1, 2].map((k) =>
           Math.abs(m[k]) * half[0] + Math.abs(m[4 + k]) * half[1] + Math.abs(m[8 + k]) * half[2]);
         grow(lowest, highest, at, reach);
-        if (f === 0) grow(first, last, at, reach);
+        if (f === 0 && (geom.body >= 0 || !shared)) grow(first, last, at, reach);
         if (f === 0 && geom.body >= 0) grow(...boxes[e], at, reach);
       }
   }
@@ -78,18 +84,19 @@
   // `size`: of a robot; `span`: of where the robots of all environments start
   const extent = (found) => Math.max(...[0, 1, 2].map((k) => Math.max(...found.map((box) => box[1][k])) - Math.min(...found.map((box) => box[0][k]))));
   const starts = isFinite(boxes[0][0][0]) ? boxes : [[first, last]];
-  const size = Math.max(...starts.map((box) => extent([box]))), span = extent(starts);
+  const size = Math.max(...starts.map((box) => extent([box]))), span = shared ? size : extent(starts);
   const placeOf = (f, e) => positions[((f * envs + e) * bodies + Math.max(0, run.root)) * 3];
   let farthest = 0;
   for (let f = 0; f < frames && bodies; ++f)
     for (let e = 0; e < envs; ++e) farthest = Math.max(farthest, Math.abs(placeOf(f, e) - placeOf(0, e)));
-  const travels = farthest > 4 * span;
+  const travels = !shared && farthest > 4 * span;
   const spacing = [0, 1].map((k) => 1.3 * Math.max(last[k] - first[k], 0.4 * span));
   let columns = 1;  // who runs away along x gets a lane of his own; others stand in about a square
   const wider = (count) => Math.max(count * spacing[0], Math.ceil(envs / count) * spacing[1]);
   for (let count = 2; count <= envs && !travels; ++count) if (wider(count) < wider(columns)) columns = count;
-  const rows = Math.ceil(envs / columns), breadth = [columns * spacing[0], rows * spacing[1]];
-  const offsets = run.envs.map((_, e) => [
+  const rows = Math.ceil(envs / columns);
+  const breadth = shared ? [0, 1].map((k) => last[k] - first[k]) : [columns * spacing[0], rows * spacing[1]];
+  const offsets = run.envs.map((_, e) => shared ? [0, 0] : [
     ((e % columns) - (columns - 1) / 2) * spacing[0], (Math.floor(e / columns) - (rows - 1) / 2) * spacing[1]]);
 
   // ---- scene ----
@@ -216,10 +223,11 @@
     const material = new THREE.MeshStandardMaterial({
       color: tone(geom.rgba), roughness: 0.62, metalness: 0.06, transparent: clear, opacity: geom.rgba[3], depthWrite: !clear,
       side: geom.shape === "plane" || geom.mesh ? THREE.DoubleSide : THREE.FrontSide });
-    const mesh = instances(shape, material, envs);
+    const copies = shared && geom.body < 0 ? 1 : envs;
+    const mesh = instances(shape, material, copies);
     mesh.castShadow = !clear;
     mesh.receiveShadow = true;
-    models.push({ mesh, geom, local: new THREE.Matrix4().compose(new THREE.Vector3(...geom.pos),
+    models.push({ mesh, geom, copies, local: new THREE.Matrix4().compose(new THREE.Vector3(...geom.pos),
       new THREE.Quaternion(geom.quat[1], geom.quat[2], geom.quat[3], geom.quat[0]), new THREE.Vector3(1, 1, 1)) });
   }
   const showHidden = (shown) => models.forEach(({ mesh, geom }) => { mesh.visible = shown || geom.group < run.hiddenGroup; });
@@ -276,8 +284,8 @@
         if (b === run.root) rootPlaces[e].copy(p);
       }
     }
-    for (const { mesh, geom, local } of models) {
-      for (let e = 0; e < envs; ++e) {
+    for (const { mesh, geom, copies, local } of models) {
+      for (let e = 0; e < copies; ++e) {
         if (geom.body >= 0) matrix.multiplyMatrices(bodyMatrices[e * bodies + geom.body], local);
         else matrix.multiplyMatrices(bodyMatrix.makeTranslation(...offsets[e], 0), local);
         mesh.setMatrixAt(e, matrix);
@@ -357,6 +365,7 @@
   const target = new THREE.Vector3();
   function wanted() {
     if (cameras.value !== "all") return rootPlaces[Number(cameras.value)];
+    if (shared) return new THREE.Box3().setFromPoints(rootPlaces).getCenter(new THREE.Vector3());
     return rootPlaces.reduce((sum, place) => sum.add(place), new THREE.Vector3()).divideScalar(envs);
   }
   function frameCamera() {
@@ -366,11 +375,12 @@
     target.copy(wanted());
     if (run.root < 0 || cameras.value === "all") target.z = height;
     const all = cameras.value === "all", half = Math.tan((camera.fov * Math.PI) / 360);
-    const rise = all && envs > 4 ? (columns > 1 ? 0.46 : 0.3) : 0.26;
+    const square = columns > 1 || shared;
+    const rise = all && envs > 4 ? (square ? 0.46 : 0.3) : shared ? 0.4 : 0.26;
     // a lane each: seen from ahead; a square of them, or a single one: from a corner
-    const turn = all && columns === 1 && envs > 1 ? -0.42 : -0.98;
+    const turn = all && !square && envs > 1 ? -0.42 : -0.98;
     // what stands beside the robots, and may be somewhat larger than they are
-    const tall = all ? Math.max(span, Math.min(3 * span, last[2] - first[2])) : span;
+    const tall = all && !shared ? Math.max(span, Math.min(3 * span, last[2] - first[2])) : span;
     const middle = Math.hypot(...[0, 1].map((k) => 0.5 * (first[k] + last[k]) - target.getComponent(k)));
     const aside = all && !travels ? Math.min(3 * span, middle) : 0;
     const wide = aside + (all ? 0.5 * (Math.abs(Math.sin(turn)) * breadth[0] + Math.cos(turn) * breadth[1]) + 0.1 * span : 0.72 * tall);
@@ -559,6 +569,10 @@
       return [(at.x + 1) / 2 * view.clientWidth, (1 - at.y) / 2 * view.clientHeight];
     },
     lift,
+    // where the camera looks, and from how far
+    view: () => [controls.target.toArray(), camera.position.distanceTo(controls.target)],
+    // how many copies of each geom are drawn
+    copies: () => models.map(({ mesh }) => mesh.count),
     note: run.note,
     size,
     // for pictures: the scene alone, or with the curves
