@@ -28,7 +28,7 @@ def test_what_differs_is_named(maniple, run, tmp_path):
         assert file["metrics/learning_rate"][()].tolist() == [1e-3, 1e-3, 2e-3]
     # of what only says where and how often, and of nothing at all, no line
     result = run("learning.iterations=3", "learning.gamma=0.98", "learning.learning_rate=2e-3", "learning.keep_checkpoints=2")
-    assert "other settings" not in result.stdout
+    assert "changed settings" not in result.stdout
 
 
 @pytest.mark.parametrize("key, stored", [
