@@ -231,7 +231,7 @@ def test_a_model_whose_time_does_not_pass(refused, deck, tmp_path):
 
 
 def test_a_status_file_that_is_none(refused, deck, tmp_path):
-    assert "run.status_file: found '/dev/null', which is no file" in refused("train", deck(""), "run.status_file=/dev/null",
+    assert "run.status_file: found '/dev/null', which is not a file" in refused("train", deck(""), "run.status_file=/dev/null",
                                                                               *short(tmp_path))
 
 

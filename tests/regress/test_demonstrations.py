@@ -400,7 +400,7 @@ def test_unequal_pictures(maniple, tmp_path):
     assert "b.hdf5: images agentview_image of 8 x 8 x 3; those of" in text and "have 6 x 6 x 3" in text
     for number in range(3):
         change(b, put(f"data/demo_{number}/obs/agentview_image", np.zeros((len(made[number][2]), 2), np.float32)))
-    assert "b.hdf5: 0 of the observations are pictures; those of" in refusal(a, b)
+    assert "b.hdf5: 0 of the observations are images; those of" in refusal(a, b)
 
 
 def test_pictures_of_a_task_in_many_files(maniple, tmp_path):

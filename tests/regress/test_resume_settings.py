@@ -21,14 +21,14 @@ def run(maniple, tmp_path):
 
 def test_what_differs_is_named(maniple, run, tmp_path):
     result = run("learning.iterations=3", "learning.gamma=0.98", "learning.learning_rate=2e-3", ranks=2)
-    line, = [line for line in result.stdout.splitlines() if "other settings" in line]
+    line, = [line for line in result.stdout.splitlines() if "changed settings" in line]
     assert line.endswith(f"{tmp_path} resumes with changed settings: learning.iterations: the checkpoint has 2, this run 3; "
                          "other differences: learning.gamma, learning.learning_rate")
     with h5py.File(tmp_path / "results.h5") as file:
         assert file["metrics/learning_rate"][()].tolist() == [1e-3, 1e-3, 2e-3]
     # of what only says where and how often, and of nothing at all, no line
     result = run("learning.iterations=3", "learning.gamma=0.98", "learning.learning_rate=2e-3", "learning.keep_checkpoints=2")
-    assert "other settings" not in result.stdout
+    assert "changed settings" not in result.stdout
 
 
 @pytest.mark.parametrize("key, stored", [

@@ -350,7 +350,7 @@ def test_schema_of_some_keys(maniple):
     assert keys("task.rewards")[:2] == ["task.rewards.<name>", "task.rewards:"]  # and the terms
     for what in ("terms", "functions", "presets", "learning"):
         assert refusal(maniple, "schema", what, CARTPOLE) == (
-            f"command line: schema: found '{CARTPOLE}' behind '{what}'; allowed: '{what}' alone; decks and key.path=value with quantities")
+            f"command line: schema: found '{CARTPOLE}' after '{what}'; allowed: '{what}' alone; decks and key.path=value with quantities")
 
 
 def test_schema_as_markdown(maniple):
