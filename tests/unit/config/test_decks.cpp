@@ -133,7 +133,7 @@ TEST(Yaml, QuotesThatStayOpenAreRefused) {
   EXPECT_THAT(files.refusal("task:\n  name: \"x\nbatch:\n  num_envs: 7\n"),
               HasSubstr("deck.yaml:2: task.name: found a quotation mark without a closing one"));
   EXPECT_THAT(files.refusal("task:\n  name: 'it''s\nbatch:\n  num_envs: 7\n"), HasSubstr("deck.yaml:2"));
-  EXPECT_THAT(files.refusal("output:\n  directory: \"a\\\"\n"), HasSubstr("nothing closes"));
+  EXPECT_THAT(files.refusal("output:\n  directory: \"a\\\"\n"), HasSubstr("without a closing one"));
   EXPECT_EQ(files.refusal("output:\n  directory: 'it''s \"\n    b'\nbatch: {num_envs: 2}\n"), "");
 }
 
