@@ -62,7 +62,7 @@
   SIZE(nvariedfriction, "nfriction if rows of dry friction differ between environments, else 0")   \
   SIZE(nvariedcontact, "ncontact if friction or weight of contacts differ, else 0")
 
-// Sizes of the meshes of geoms that may touch, and of the height fields.
+// Sizes of the meshes of geoms that may touch, of the height fields, and of the meshes that rays may meet.
 #define MANIPLE_MESH_SIZES(SIZE)                             \
   SIZE(nmesh, "meshes")                                      \
   SIZE(nmeshvert, "their vertices")                          \
@@ -71,7 +71,9 @@
   SIZE(nmeshpolyvert, "corners of these faces")              \
   SIZE(nmeshpolymap, "faces around the vertices, all lists") \
   SIZE(nhfield, "height fields")                             \
-  SIZE(nhfielddata, "their heights")
+  SIZE(nhfielddata, "their heights")                         \
+  SIZE(nraynode, "boxes in the trees of meshes for rays")    \
+  SIZE(nraytriangle, "triangles of these meshes")
 
 #define MANIPLE_ALL_SIZES(SIZE) \
   MANIPLE_MODEL_SIZES(SIZE)     \
@@ -175,7 +177,7 @@
   INTEGER(sensor_refid, nsensor, "reference frame; -1: the world")               \
   INTEGER(sensor_adr, nsensor, "first reading")                                  \
   INTEGER(sensor_dim, nsensor, "number of readings")                             \
-  INTEGER(sensor_intprm, 3 * nsensor, "parameters of contact sensors")           \
+  INTEGER(sensor_intprm, 3 * nsensor, "parameters of contacts and rangefinders") \
   REAL(qpos0, nq, "generalized positions at reset")                              \
   REAL(qpos_spring, nq, "positions without spring force")                        \
   REAL(body_pos, 3 * nbody, "offset from the parent body")                       \
@@ -282,7 +284,13 @@
   INTEGER(hfield_ncol, nhfield, "columns of heights, along x")                                         \
   INTEGER(hfield_adr, nhfield, "first height in hfield_data")                                          \
   REAL(hfield_size, 4 * nhfield, "m: half sizes along x and y, largest height, thickness of the base") \
-  REAL(hfield_data, nhfielddata, "heights, row by row, as shares of the largest")
+  REAL(hfield_data, nhfielddata, "heights, row by row, as shares of the largest")                      \
+  INTEGER(geom_visible, ngeom, "its color is not fully transparent, so that rays meet it")             \
+  INTEGER(geom_raynode, ngeom, "root of its mesh's tree; -1: no mesh, or no ray looks for it")         \
+  INTEGER(raynode_end, nraynode, "nodes from the root to the last one below this one")                 \
+  INTEGER(raynode_triangle, nraynode, "triangle in the box; -1: the nodes that follow have them")      \
+  REAL(raynode_box, 6 * nraynode, "m: center and half sizes, in the geom's frame")                     \
+  REAL(raytriangle_vert, 9 * nraytriangle, "m: corners, in the geom's frame")
 
 // Arrays computed once from the ones above (src/model_import/derive.hpp), so that the lanes compute nothing
 // that is the same for all environments.

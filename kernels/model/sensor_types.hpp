@@ -10,6 +10,9 @@ namespace maniple {
 // Values of mjtStage: the stage that computes what a sensor reads.
 enum class SensorStage : int { position = 1, velocity = 2, acceleration = 3 };
 
+// Numbers of the parameters of a sensor: mjNSENS.
+inline constexpr int kSensorParameters = 3;
+
 // Results beyond those of every time step, as ModelFlag bits.
 enum SensorNeeds : int {
   needs_nothing = 0,
@@ -29,6 +32,7 @@ enum SensorNeeds : int {
   ROW(force, FORCE, 4, acceleration, 3, needs_accelerations)                 \
   ROW(torque, TORQUE, 5, acceleration, 3, needs_accelerations)               \
   ROW(magnetometer, MAGNETOMETER, 6, position, 3, needs_nothing)             \
+  ROW(rangefinder, RANGEFINDER, 7, position, 0, needs_nothing)               \
   ROW(jointpos, JOINTPOS, 9, position, 1, needs_nothing)                     \
   ROW(jointvel, JOINTVEL, 10, velocity, 1, needs_nothing)                    \
   ROW(tendonpos, TENDONPOS, 11, position, 1, needs_nothing)                  \
@@ -65,7 +69,6 @@ enum SensorNeeds : int {
 // libmujoco's others, which the import refuses by name.
 //  name in MJCF, mjtSensor
 #define MANIPLE_OTHER_SENSOR_TYPES(ROW) \
-  ROW(rangefinder, RANGEFINDER)         \
   ROW(camprojection, CAMPROJECTION)     \
   ROW(distance, GEOMDIST)               \
   ROW(normal, GEOMNORMAL)               \

@@ -1,5 +1,5 @@
-// The meshes of geoms that may touch: of mjModel's meshes, the hulls that contacts need, and no more; and the
-// height fields. Part of the import of a model.
+// The meshes of geoms that may touch: of mjModel's meshes, the hulls that contacts need, and no more; the
+// triangles of those that rangefinders see; and the height fields. Part of the import of a model.
 #pragma once
 
 #include <mujoco/mujoco.h>

@@ -17,6 +17,7 @@
 #include "kernels/model/geom_pair_types.hpp"
 #include "kernels/model/sensor_types.hpp"
 #include "kernels/physics/smooth/actuator_law.hpp"
+#include "kernels/physics/smooth/rangefinder.hpp"
 #include "kernels/physics/smooth/transmission.hpp"
 #include "src/model_import/geom_pairs.hpp"
 #include "src/model_import/import.hpp"
@@ -71,6 +72,10 @@ MANIPLE_SENSOR_TYPES(MANIPLE_ROW)
 static_assert(same(static_cast<int>(SensorStage::position), mjSTAGE_POS) &&
               same(static_cast<int>(SensorStage::velocity), mjSTAGE_VEL) &&
               same(static_cast<int>(SensorStage::acceleration), mjSTAGE_ACC));
+static_assert(same(ray_data_dist, 1 << mjRAYDATA_DIST) && same(ray_data_dir, 1 << mjRAYDATA_DIR) &&
+              same(ray_data_origin, 1 << mjRAYDATA_ORIGIN) && same(ray_data_point, 1 << mjRAYDATA_POINT) &&
+              same(ray_data_normal, 1 << mjRAYDATA_NORMAL) && same(ray_data_depth, 1 << mjRAYDATA_DEPTH) &&
+              same(kSensorParameters, mjNSENS));
 static_assert(same(data_real, mjDATATYPE_REAL) && same(data_positive, mjDATATYPE_POSITIVE) &&
               same(data_axis, mjDATATYPE_AXIS) && same(data_quaternion, mjDATATYPE_QUATERNION));
 static_assert(same(disable_spring, mjDSBL_SPRING) && same(disable_damper, mjDSBL_DAMPER) &&
@@ -509,6 +514,15 @@ class Inspection {
         bad("is of a camera; supported: bodies, geoms and sites");
       } else if (m_.sensor_objtype[i] == mjOBJ_TENDON && m_.ntendon == 0) {
         bad("is of a tendon, and the deck says model.tendons: false");
+      }
+      if (m_.sensor_type[i] == mjSENS_RANGEFINDER) {
+        if (m_.sensor_intprm[mjNSENS * i] & ~kRayData)
+          bad("tells the normal where its ray ends; supported: dist, dir, origin, point and depth");
+        for (int g = 0; g < m_.ngeom; ++g)
+          if (m_.geom_type[g] == mjGEOM_SDF) {
+            bad("would look at signed distance fields; supported: geoms of other shapes");
+            break;
+          }
       }
       if (m_.sensor_type[i] == mjSENS_TOUCH && !is_touch_shape(m_.site_type[m_.sensor_objid[i]]))
         bad("feels what touches a site of type " + shape_name(m_.site_type[m_.sensor_objid[i]]) +

@@ -162,9 +162,10 @@ ELEMENTS = {
                             '<actuator><motor tendon="t"/></actuator>'),
                  {model: None for model in actuators('<adhesion body="tip" ctrlrange="0 1"/>')}),
     "sensor": (sections('<sensor><gyro site="site"/><framepos objtype="body" objname="tip"/><jointpos joint="joint"/>'
-                        '<subtreecom body="body"/><touch site="site"/><clock/></sensor>'),
+                        '<subtreecom body="body"/><touch site="site"/><clock/>'
+                        '<rangefinder site="site" data="dist point"/></sensor>'),
                {mjcf(f"<sensor>{sensor}</sensor>"): "simulation.disable=[sensor]"
-                for sensor in ('<rangefinder site="site"/>', '<e_kinetic/>')}),
+                for sensor in ('<rangefinder site="site" data="normal"/>', '<user dim="1"/>')}),
     "keyframe": (sections('<keyframe><key name="up" qpos="1 0"/></keyframe>'), {}),
     "deformable": ([], {mjcf('<option solver="Newton"/>', world='<flexcomp name="rope" type="grid" count="4 1 1" '
                              'spacing=".1 .1 .1" dim="1" radius=".01" mass="1"><contact contype="0" conaffinity="0"/>'
@@ -204,7 +205,7 @@ def test_the_table_of_elements(maniple, tmp_path, element):
 
 
 def test_the_table_of_elements_has_all_sensors(maniple, tmp_path):
-    (tmp_path / "model.xml").write_text(mjcf('<sensor><rangefinder site="site"/></sensor>'))
+    (tmp_path / "model.xml").write_text(mjcf('<sensor><user dim="1"/></sensor>'))
     result = maniple("validate", f"model.file={tmp_path / 'model.xml'}", ranks=0, exit_code=2)
     listed = re.search(r"supported sensors: ([^;]*);", result.stdout + result.stderr)[1].split(", ")
     shown = rows_of_elements()["sensor"][0].split(", ")

@@ -8,6 +8,7 @@
 #include "kernels/physics/smooth/contact_sensor.hpp"
 #include "kernels/physics/smooth/motion.hpp"
 #include "kernels/physics/smooth/post_constraint.hpp"
+#include "kernels/physics/smooth/rangefinder.hpp"
 #include "kernels/physics/smooth/subtree.hpp"
 #include "kernels/physics/smooth/transmission.hpp"
 
@@ -309,6 +310,12 @@ template <class V>
 MANIPLE_FUNCTION WrittenReading contact_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
                                                int i) {
   sense_contacts(m, d, i);
+  return {};
+}
+template <class V>
+MANIPLE_FUNCTION WrittenReading rangefinder_sensor(const Model<ScalarOf<V>>& m, const State<V>&,
+                                                   const Data<V>& d, int i) {
+  sense_ray(m, d, i);
   return {};
 }
 template <class V>

@@ -161,9 +161,11 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
     <motor tendon="rope"/>
   </actuator>
   <sensor>
-    <rangefinder site="s"/>
+    <user dim="1"/>
     <framepos objtype="camera" objname="eye"/>
     <gyro site="s"/>
+    <rangefinder site="s" data="dist normal"/>
+    <rangefinder camera="eye"/>
   </sensor>
 </mujoco>)");
   const std::string file = (folder_ / "robot.xml").string();
@@ -177,8 +179,10 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   EXPECT_CONTAINS(text, file + ":2: option noslip_iterations");
   EXPECT_CONTAINS(text, file + ":8: geom \"shin\" has fluidshape=\"ellipsoid\"");
   EXPECT_CONTAINS(text, file + ":22: actuator \"suction\" is an adhesion actuator");
-  EXPECT_CONTAINS(text, file + ":28: sensor number 0 (no name) is of type rangefinder");
+  EXPECT_CONTAINS(text, file + ":28: sensor number 0 (no name) is of type user");
   EXPECT_CONTAINS(text, file + ":29: sensor number 1 (no name) is of a camera");
+  EXPECT_CONTAINS(text, file + ":31: sensor number 3 (no name) tells the normal where its ray ends");
+  EXPECT_CONTAINS(text, file + ":32: sensor number 4 (no name) is of a camera");
   EXPECT_CONTAINS(text, "\n    supported sensors: touch, ");
   EXPECT_CONTAINS(text,
                   "\n    an overlay (model.overlay) settles it: <edit> <geom name=\"shin\" "
