@@ -40,6 +40,7 @@ enum ObjectType : int {
   object_joint = 3,
   object_geom = 5,
   object_site = 6,
+  object_camera = 7,
   object_tendon = 18
 };
 enum WrapType : int { wrap_joint = 1, wrap_pulley = 2, wrap_site = 3, wrap_sphere = 4, wrap_cylinder = 5 };
@@ -124,6 +125,7 @@ enum ModelFlag : int {
   model_motion_sensors = 1 << 22,        // some sensor reads velocities of bodies, directly or not
   model_rows_couple = 1 << 24,  // some tendon with rows joins dofs that are not ancestors of each other
   model_ends_early = 1 << 25,   // the solver may end before it has converged
+  model_adhesion = 1 << 26,     // some actuator pulls at what touches its body
 };
 
 // Where the list of the dofs after dof i begins that are coupled to it: at most nv - 1 - i of them.

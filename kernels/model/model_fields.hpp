@@ -18,6 +18,7 @@
   SIZE(npair, "explicit contact pairs")     \
   SIZE(nexclude, "excluded body pairs")     \
   SIZE(nsite, "sites")                      \
+  SIZE(ncam, "cameras")                     \
   SIZE(ntendon, "tendons")                  \
   SIZE(nwrap, "objects on tendons")         \
   SIZE(nJten, "numbers in ten_J")           \
@@ -33,7 +34,7 @@
   SIZE(nequality, "rows of equality constraints, active or not")                                   \
   SIZE(nJequality, "numbers of their Jacobian")                                                    \
   SIZE(nJspatial, "numbers of the Jacobians of spatial tendons")                                   \
-  SIZE(nmoment, "numbers of the moments of actuators on sites")                                    \
+  SIZE(nmoment, "numbers of the moments of actuators on sites and bodies")                         \
   SIZE(nfriction, "dofs and tendons with friction loss")                                           \
   SIZE(nlimit, "limit rows of joints and tendons, active or not")                                  \
   SIZE(nlimitball, "those of them that are ball joints'")                                          \
@@ -42,6 +43,7 @@
   SIZE(ncontact, "contacts of one environment, at most")                                           \
   SIZE(contactdim, "base rows of a contact: 3, or for ConeRows the largest condim")                \
   SIZE(ncontactsensor, "contact sensors")                                                          \
+  SIZE(ndistancepair, "pairs of geoms whose distance sensors measure")                             \
   SIZE(ncone, "ncontact if the model has ConeRows, else 0")                                        \
   SIZE(ndofword, "words of a set of dofs, 32 bits each")                                           \
   SIZE(nrowdof, "nv if there are any rows, else 0")                                                \
@@ -62,7 +64,7 @@
   SIZE(nvariedfriction, "nfriction if rows of dry friction differ between environments, else 0")   \
   SIZE(nvariedcontact, "ncontact if friction or weight of contacts differ, else 0")
 
-// Sizes of the meshes of geoms that may touch, and of the height fields.
+// Sizes of the meshes of geoms that may touch, of the height fields, and of the meshes that rays may meet.
 #define MANIPLE_MESH_SIZES(SIZE)                             \
   SIZE(nmesh, "meshes")                                      \
   SIZE(nmeshvert, "their vertices")                          \
@@ -71,7 +73,9 @@
   SIZE(nmeshpolyvert, "corners of these faces")              \
   SIZE(nmeshpolymap, "faces around the vertices, all lists") \
   SIZE(nhfield, "height fields")                             \
-  SIZE(nhfielddata, "their heights")
+  SIZE(nhfielddata, "their heights")                         \
+  SIZE(nraynode, "boxes in the trees of meshes for rays")    \
+  SIZE(nraytriangle, "triangles of these meshes")
 
 #define MANIPLE_ALL_SIZES(SIZE) \
   MANIPLE_MODEL_SIZES(SIZE)     \
@@ -142,6 +146,8 @@
   INTEGER(exclude_signature, nexclude, "body1 << 16 + body2 of excluded bodies") \
   INTEGER(site_bodyid, nsite, "body of the site")                                \
   INTEGER(site_type, nsite, "mjtGeom")                                           \
+  INTEGER(cam_bodyid, ncam, "body of the camera")                                \
+  INTEGER(cam_resolution, 2 * ncam, "pixels: width, height")                     \
   INTEGER(tendon_adr, ntendon, "first object of the tendon in wrap_*")           \
   INTEGER(tendon_num, ntendon, "number of its objects")                          \
   INTEGER(tendon_limited, ntendon, "does range hold")                            \
@@ -175,7 +181,7 @@
   INTEGER(sensor_refid, nsensor, "reference frame; -1: the world")               \
   INTEGER(sensor_adr, nsensor, "first reading")                                  \
   INTEGER(sensor_dim, nsensor, "number of readings")                             \
-  INTEGER(sensor_intprm, 3 * nsensor, "parameters of contact sensors")           \
+  INTEGER(sensor_intprm, 3 * nsensor, "parameters of contacts and rangefinders") \
   REAL(qpos0, nq, "generalized positions at reset")                              \
   REAL(qpos_spring, nq, "positions without spring force")                        \
   REAL(body_pos, 3 * nbody, "offset from the parent body")                       \
@@ -224,6 +230,11 @@
   REAL(site_size, 3 * nsite, "m: half sizes or radii, depends on the type")      \
   REAL(site_pos, 3 * nsite, "position in the body frame")                        \
   REAL(site_quat, 4 * nsite, "rotation in the body frame")                       \
+  REAL(cam_pos, 3 * ncam, "position in the body frame")                          \
+  REAL(cam_quat, 4 * ncam, "rotation in the body frame")                         \
+  REAL(cam_fovy, ncam, "degrees: field of view")                                 \
+  REAL(cam_sensorsize, 2 * ncam, "m: width, height; 0: fovy holds")              \
+  REAL(cam_intrinsic, 4 * ncam, "m: focal length, principal point")              \
   REAL(tendon_range, 2 * ntendon, "m or rad")                                    \
   REAL(tendon_margin, ntendon, "distance at which a limit begins to act")        \
   REAL(tendon_solref_lim, 2 * ntendon, "reference acceleration of the limit")    \
@@ -282,7 +293,13 @@
   INTEGER(hfield_ncol, nhfield, "columns of heights, along x")                                         \
   INTEGER(hfield_adr, nhfield, "first height in hfield_data")                                          \
   REAL(hfield_size, 4 * nhfield, "m: half sizes along x and y, largest height, thickness of the base") \
-  REAL(hfield_data, nhfielddata, "heights, row by row, as shares of the largest")
+  REAL(hfield_data, nhfielddata, "heights, row by row, as shares of the largest")                      \
+  INTEGER(geom_visible, ngeom, "its color is not fully transparent, so that rays meet it")             \
+  INTEGER(geom_raynode, ngeom, "root of its mesh's tree; -1: no mesh, or no ray looks for it")         \
+  INTEGER(raynode_end, nraynode, "nodes from the root to the last one below this one")                 \
+  INTEGER(raynode_triangle, nraynode, "triangle in the box; -1: the nodes that follow have them")      \
+  REAL(raynode_box, 6 * nraynode, "m: center and half sizes, in the geom's frame")                     \
+  REAL(raytriangle_vert, 9 * nraytriangle, "m: corners, in the geom's frame")
 
 // Arrays computed once from the ones above (src/model_import/derive.hpp), so that the lanes compute nothing
 // that is the same for all environments.
@@ -333,7 +350,7 @@
   INTEGER(equality_J_rownnz, nequality, "how many there are")                                           \
   INTEGER(equality_J_colind, nJequality, "their dofs, ascending")                                       \
   INTEGER(ten_J_spatialadr, ntendon, "first number of the row in Data::ten_J; -1: a fixed tendon's")    \
-  INTEGER(moment_rowadr, nu, "first number of the actuator's moment; -1: on no site")                   \
+  INTEGER(moment_rowadr, nu, "first number of the actuator's moment; -1: on no site or body")           \
   INTEGER(moment_rownnz, nu, "how many there are")                                                      \
   INTEGER(moment_colind, nmoment, "their dofs, ascending")                                              \
   INTEGER(friction_dofid, nfriction, "dof of the row; -1: a tendon's")                                  \
@@ -348,6 +365,10 @@
   INTEGER(sensor_contactmatch, ncontactsensor* ngeompair,                                               \
           "1: the sensor reads the contacts of the pair, -1: from the other side, 0: not")              \
   INTEGER(sensor_refbodyid, nsensor, "body of the reference frame; -1: the world's frame")              \
+  INTEGER(sensor_pairadr, nsensor, "first pair of geoms whose distance is measured")                    \
+  INTEGER(sensor_pairnum, nsensor, "number of these")                                                   \
+  INTEGER(distancepair_geom, 2 * ndistancepair, "geom of the object, geom of the reference")            \
+  INTEGER(distancepair_types, ndistancepair, "row of their types in kGeomPairTypes")                    \
   REAL(body_imat, 9 * nbody, "inertial frame in the body frame, as a matrix")                           \
   REAL(body_inertialocal, 6 * nbody, "kg m^2: xx yy zz xy xz yz about the com, in the body frame")      \
   REAL(body_symmetry, 5 * nbody,                                                                        \
@@ -400,6 +421,7 @@
   REAL(sensor_quat, 4 * nsensor, "its rotation there")                                                  \
   REAL(sensor_refpos, 3 * nsensor, "of the reference frame, in its body's frame")                       \
   REAL(sensor_refquat, 4 * nsensor, "its rotation there")                                               \
+  REAL(sensor_projection, 4 * nsensor, "pixels: focal lengths, middle of the camera's picture")         \
   REAL(actuator_period, nu, "of the setpoint of a rotation; 0: none")
 
 // Fields of which each environment may have values of its own: those that events of a task set. The numbers

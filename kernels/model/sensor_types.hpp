@@ -10,6 +10,9 @@ namespace maniple {
 // Values of mjtStage: the stage that computes what a sensor reads.
 enum class SensorStage : int { position = 1, velocity = 2, acceleration = 3 };
 
+// Numbers of the parameters of a sensor: mjNSENS.
+inline constexpr int kSensorParameters = 3;
+
 // Results beyond those of every time step, as ModelFlag bits.
 enum SensorNeeds : int {
   needs_nothing = 0,
@@ -29,6 +32,8 @@ enum SensorNeeds : int {
   ROW(force, FORCE, 4, acceleration, 3, needs_accelerations)                 \
   ROW(torque, TORQUE, 5, acceleration, 3, needs_accelerations)               \
   ROW(magnetometer, MAGNETOMETER, 6, position, 3, needs_nothing)             \
+  ROW(rangefinder, RANGEFINDER, 7, position, 0, needs_nothing)               \
+  ROW(camprojection, CAMPROJECTION, 8, position, 0, needs_nothing)           \
   ROW(jointpos, JOINTPOS, 9, position, 1, needs_nothing)                     \
   ROW(jointvel, JOINTVEL, 10, velocity, 1, needs_nothing)                    \
   ROW(tendonpos, TENDONPOS, 11, position, 1, needs_nothing)                  \
@@ -59,19 +64,17 @@ enum SensorNeeds : int {
   ROW(subtreelinvel, SUBTREELINVEL, 36, velocity, 3, needs_subtrees)         \
   ROW(subtreeangmom, SUBTREEANGMOM, 37, velocity, 3, needs_subtrees)         \
   ROW(insidesite, INSIDESITE, 38, position, 1, needs_nothing)                \
+  ROW(distance, GEOMDIST, 39, position, 1, needs_nothing)                    \
+  ROW(normal, GEOMNORMAL, 40, position, 3, needs_nothing)                    \
+  ROW(fromto, GEOMFROMTO, 41, position, 0, needs_nothing)                    \
   ROW(contact, CONTACT, 42, acceleration, 0, needs_nothing)                  \
+  ROW(e_potential, E_POTENTIAL, 43, position, 1, needs_nothing)              \
+  ROW(e_kinetic, E_KINETIC, 44, position, 1, needs_velocities)               \
   ROW(clock, CLOCK, 45, position, 1, needs_nothing)
 
 // libmujoco's others, which the import refuses by name.
 //  name in MJCF, mjtSensor
 #define MANIPLE_OTHER_SENSOR_TYPES(ROW) \
-  ROW(rangefinder, RANGEFINDER)         \
-  ROW(camprojection, CAMPROJECTION)     \
-  ROW(distance, GEOMDIST)               \
-  ROW(normal, GEOMNORMAL)               \
-  ROW(fromto, GEOMFROMTO)               \
-  ROW(e_potential, E_POTENTIAL)         \
-  ROW(e_kinetic, E_KINETIC)             \
   ROW(tactile, TACTILE)                 \
   ROW(plugin, PLUGIN)                   \
   ROW(user, USER)
@@ -99,6 +102,11 @@ constexpr const SensorTypeInfo* sensor_type_info(int type) {
   for (const SensorTypeInfo& row : kSensorTypes)
     if (row.type == type) return &row;
   return nullptr;
+}
+
+// Whether a sensor measures the distance between geoms.
+constexpr bool is_of_distance(int type) {
+  return type == sensor_distance || type == sensor_normal || type == sensor_fromto;
 }
 
 // The stage of a type in the table.

@@ -201,6 +201,7 @@ MANIPLE_FUNCTION V equality_weight(const Model<ScalarOf<V>>& m, const State<V>& 
 template <class V>
 MANIPLE_FUNCTION V actuator_acceleration(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                          int i) {
+  if (m.actuator_trntype[i] == transmission_body) return V(0);  // without contacts
   for (int k = 0; k < m.nv; ++k) d.qfrc_actuator[k] = V(0);
   transmission_length(m, s, d, i);  // writes its moment, if that depends on the pose
   add_transmitted_force(m, s, d, i, V(1));

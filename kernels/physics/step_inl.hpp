@@ -113,10 +113,14 @@ MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V
   com_positions(m, s, d);
   tendon_lengths(m, s, d);
   tendon_velocities(m, s, d);
+  geom_kinematics(m, d);
+  if (m.flags & model_adhesion) {
+    d.contact_dropped[0] = V(0);
+    collide(m, d);
+  }
   actuator_lengths(m, s, d);
   actuator_velocities(m, s, d);
   com_velocities(m, s, d);
-  geom_kinematics(m, d);
   if (m.nsite > 0) site_kinematics(m, d);
   if (m.nsensordata > 0) sensors(m, s, d, SensorPass::positions_and_velocities);
 }

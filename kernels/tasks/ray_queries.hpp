@@ -3,8 +3,7 @@
 #pragma once
 
 #include "kernels/model/data.hpp"
-#include "kernels/physics/collision/ray.hpp"
-#include "kernels/physics/collision/ray_hfield.hpp"
+#include "kernels/physics/collision/ray_geom.hpp"
 #include "kernels/tasks/program.hpp"
 
 namespace maniple {
@@ -38,19 +37,6 @@ MANIPLE_FUNCTION void load_frame(const Data<V>& d, RayFrame frame, int id, Vec3<
   }
 }
 
-// Distances of a height field, in the lanes of a mask.
-template <class V>
-MANIPLE_FUNCTION V hfield_distances(const Model<ScalarOf<V>>& m, int id, MaskOf<V> where, const Vec3<V>& p,
-                                    const Vec3<V>& u) {
-  V result(-1);
-  for_each_lane(where, [&](int lane) {
-    set_lane(result, lane,
-             hfield_distance(m, id, {get_lane(p.x, lane), get_lane(p.y, lane), get_lane(p.z, lane)},
-                             {get_lane(u.x, lane), get_lane(u.y, lane), get_lane(u.z, lane)}));
-  });
-  return result;
-}
-
 // Lengths [m] of the task's rays, of the poses in `d`, which must have all of its frames and geoms; -1 where
 // a ray meets nothing within its query's distance.
 template <class V>
@@ -66,22 +52,16 @@ MANIPLE_STAGE void answer_ray_queries(const Model<ScalarOf<V>>& m, const Data<V>
     if (query.alignment == RayAlignment::yaw) mat = yaw_of(mat);
     if (query.alignment == RayAlignment::world) mat = {V(1), V(0), V(0), V(0), V(1), V(0), V(0), V(0), V(1)};
     for (int k = 0; k < query.num_geoms; ++k) {
-      const int geom = task.ray_geoms[query.first_geom + k], type = m.geom_type[geom];
-      const T* const size = m.geom_size + 3 * geom;
+      const int geom = task.ray_geoms[query.first_geom + k];
       const Mat3<V> to_geom = transpose(load9<V>(d.geom_xmat, 9 * geom));
       const Vec3<V> apart = pos - load3<V>(d.geom_xpos, 3 * geom);
-      const V reach(m.geom_rbound[geom] * T(1.001));
       for (int i = 0; i < query.num_rays; ++i) {
         const int ray = query.first_ray + i;
         const T* const numbers = task.rays + kRayElements * ray;
         const Vec3<V> point = apart + mat * uniform3<V>(numbers), along = mat * uniform3<V>(numbers + 3);
-        // a ray that stays away from the bounding sphere, the usual case of small geoms, needs no more
-        const Vec3<V> nearest = multiply_add(-dot(point, along), along, point);
-        const MaskOf<V> near = reach == V(0) || dot(nearest, nearest) <= reach * reach;
+        const MaskOf<V> near = passes_near(m, geom, point, along);
         if (!any_lane(near)) continue;
-        const Vec3<V> p = to_geom * point, u = to_geom * along;
-        const V distance = type == geom_hfield ? hfield_distances(m, m.geom_dataid[geom], near, p, u)
-                                               : ray_distance(type, size, p, u);
+        const V distance = geom_distance(m, geom, near, to_geom * point, to_geom * along);
         const V shortest = answers[ray];
         const MaskOf<V> shorter = near && distance >= V(0) && distance <= V(query.max_distance) &&
                                   (shortest < V(0) || distance < shortest);

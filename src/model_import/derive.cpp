@@ -416,6 +416,7 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
   if (m.nsensor > 0 && !(m.disableflags & disable_sensor)) flags |= sensor_flags(m, derived);
   if ((m.density != 0 || m.viscosity != 0) && !(no_spring && no_damper)) flags |= model_fluid;
   for (int i = 0; i < m.nu; ++i) {
+    if (m.actuator_trntype[i] == transmission_body) flags |= model_adhesion;
     if ((flags & model_actuation) && force_depends_on_velocity(m, i)) flags |= model_actuator_velocity;
   }
   return flags;

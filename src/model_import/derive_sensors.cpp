@@ -1,7 +1,9 @@
 #include "src/model_import/derive_sensors.hpp"
 
 #include <algorithm>
+#include <cmath>
 
+#include "kernels/model/geom_pair_types.hpp"
 #include "kernels/model/sensor_types.hpp"
 
 namespace maniple {
@@ -31,6 +33,10 @@ FramePose pose_of(const Model<double>& m, int type, int id) {
     case object_geom:
       pose.body = m.geom_bodyid[id];
       copy(m.geom_pos, m.geom_quat);
+      break;
+    case object_camera:
+      pose.body = m.cam_bodyid[id];
+      copy(m.cam_pos, m.cam_quat);
       break;
     case object_site:
       pose.body = m.site_bodyid[id];
@@ -71,15 +77,53 @@ int contact_match(const Model<double>& m, int geom1, int geom2, int sensor) {
   return reverse1 && reverse2 ? -1 : 0;
 }
 
+// The geoms of a body, or one geom.
+struct GeomRange {
+  int first, end;
+};
+GeomRange geoms_of(const Model<double>& m, int type, int id) {
+  if (type != object_body) return {id, id + 1};
+  return {m.body_geomadr[id], m.body_geomadr[id] + m.body_geomnum[id]};
+}
+
+// visit(geom1, geom2, row of their types) for each pair whose distance sensor i measures, in MuJoCo's order.
+template <class Visit>
+void for_each_distance_pair(const Model<double>& m, int i, const Visit& visit) {
+  if (!is_of_distance(m.sensor_type[i])) return;
+  const GeomRange objects = geoms_of(m, m.sensor_objtype[i], m.sensor_objid[i]),
+                  references = geoms_of(m, m.sensor_reftype[i], m.sensor_refid[i]);
+  for (int g1 = objects.first; g1 < objects.end; ++g1)
+    for (int g2 = references.first; g2 < references.end; ++g2) {
+      const int type1 = m.geom_type[g1], type2 = m.geom_type[g2];
+      const int types = geom_pair_types(std::min(type1, type2), std::max(type1, type2));
+      if (types >= 0) visit(g1, g2, types);
+    }
+}
+
+// Focal lengths and middle of the picture of the camera of a camprojection sensor [pixels] (cam_project).
+void derive_projection(const Model<double>& m, int camera, double* projection) {
+  const int* const resolution = m.cam_resolution + 2 * camera;
+  const double* const size = m.cam_sensorsize + 2 * camera;
+  for (int k = 0; k < 2; ++k) {
+    projection[k] = size[0] != 0 && size[1] != 0
+                        ? m.cam_intrinsic[4 * camera + k] / size[k] * resolution[k]
+                        : 0.5 / std::tan(m.cam_fovy[camera] * M_PI / 360) * resolution[1];
+    projection[2 + k] = 0.5 * resolution[k];
+  }
+}
+
 }  // namespace
 
 void count_sensors(const Model<double>& m, ModelSizes& sizes) {
   sizes.ncontactsensor =
       static_cast<int>(std::count(m.sensor_type, m.sensor_type + m.nsensor, sensor_contact));
+  sizes.ndistancepair = 0;
+  for (int i = 0; i < m.nsensor; ++i)
+    for_each_distance_pair(m, i, [&](int, int, int) { ++sizes.ndistancepair; });
 }
 
 void derive_sensors(const Model<double>& m, const DerivedFields& derived) {
-  int contact_sensors = 0;
+  int contact_sensors = 0, distance_pairs = 0;
   for (int i = 0; i < m.nsensor; ++i) {
     const FramePose object = pose_of(m, m.sensor_objtype[i], m.sensor_objid[i]);
     const FramePose reference =
@@ -94,6 +138,16 @@ void derive_sensors(const Model<double>& m, const DerivedFields& derived) {
       derived.sensor_quat[4 * i + k] = object.quat[k];
       derived.sensor_refquat[4 * i + k] = reference.quat[k];
     }
+    derived.sensor_pairadr[i] = distance_pairs;
+    for_each_distance_pair(m, i, [&](int g1, int g2, int types) {
+      derived.distancepair_geom[2 * distance_pairs] = g1;
+      derived.distancepair_geom[2 * distance_pairs + 1] = g2;
+      derived.distancepair_types[distance_pairs++] = types;
+    });
+    derived.sensor_pairnum[i] = distance_pairs - derived.sensor_pairadr[i];
+    std::fill_n(derived.sensor_projection + 4 * i, 4, 0.0);
+    if (m.sensor_type[i] == sensor_camprojection)
+      derive_projection(m, m.sensor_refid[i], derived.sensor_projection + 4 * i);
     derived.sensor_contactid[i] = -1;
     if (m.sensor_type[i] != sensor_contact) continue;
     derived.sensor_contactid[i] = contact_sensors;

@@ -5,6 +5,7 @@
 
 #include "kernels/physics/smooth/transmission.hpp"
 #include "src/model_import/actuator_totals.hpp"
+#include "src/model_import/geom_pairs.hpp"
 
 namespace maniple {
 namespace {
@@ -13,18 +14,26 @@ bool leads_over_sites(const Model<double>& m, int t) {
   return m.wrap_type[m.tendon_adr[t]] != wrap_joint;
 }
 
-// The dofs that move the sites of actuator i, or none if it acts on something else.
-std::set<int> dofs_of_sites(const Model<double>& m, int i) {
+// The dofs in the row of actuator i: those that move its sites, or its body and what this may touch; none if
+// it acts on something else.
+std::set<int> dofs_of_moment(const Model<double>& m, int i) {
   std::set<int> dofs;
-  if (transmission_object(m.actuator_trntype[i]) != object_site) return dofs;
-  for (const int k : {0, 1}) {
-    const int site = m.actuator_trnid[2 * i + k];
-    if (site < 0) continue;
-    int body = m.site_bodyid[site];
+  const auto add = [&](int body) {
     while (body > 0 && m.body_dofnum[body] == 0) body = m.body_parentid[body];
-    if (body == 0) continue;
+    if (body == 0) return;
     for (int dof = m.body_dofadr[body] + m.body_dofnum[body] - 1; dof >= 0; dof = m.dof_parentid[dof])
       dofs.insert(dof);
+  };
+  const ObjectType object = transmission_object(m.actuator_trntype[i]);
+  if (object == object_site)
+    for (const int k : {0, 1})
+      if (const int site = m.actuator_trnid[2 * i + k]; site >= 0) add(m.site_bodyid[site]);
+  if (object != object_body) return dofs;
+  for (const GeomPair& pair : geom_pairs(m, m.disableflags)) {
+    const int bodies[2] = {m.geom_bodyid[pair.geom1], m.geom_bodyid[pair.geom2]};
+    if (bodies[0] != m.actuator_trnid[2 * i] && bodies[1] != m.actuator_trnid[2 * i]) continue;
+    add(bodies[0]);
+    add(bodies[1]);
   }
   return dofs;
 }
@@ -63,7 +72,7 @@ void count_tendons(const Model<double>& m, ModelSizes& sizes) {
   sizes.nJspatial = sizes.nmoment = 0;
   for (int t = 0; t < m.ntendon; ++t)
     if (leads_over_sites(m, t)) sizes.nJspatial += m.ten_J_rownnz[t];
-  for (int i = 0; i < m.nu; ++i) sizes.nmoment += static_cast<int>(dofs_of_sites(m, i).size());
+  for (int i = 0; i < m.nu; ++i) sizes.nmoment += static_cast<int>(dofs_of_moment(m, i).size());
 }
 
 void derive_tendons(const Model<double>& m, const DerivedFields& derived) {
@@ -75,9 +84,9 @@ void derive_tendons(const Model<double>& m, const DerivedFields& derived) {
     derive_totals(m, derived, t);
   }
   for (int i = 0; i < m.nu; ++i) {
-    const std::set<int> dofs = dofs_of_sites(m, i);
-    const bool on_site = transmission_object(m.actuator_trntype[i]) == object_site;
-    derived.moment_rowadr[i] = on_site ? moment : -1;
+    const std::set<int> dofs = dofs_of_moment(m, i);
+    const bool has_row = has_moment_row(transmission_object(m.actuator_trntype[i]));
+    derived.moment_rowadr[i] = has_row ? moment : -1;
     derived.moment_rownnz[i] = static_cast<int>(dofs.size());
     std::copy(dofs.begin(), dofs.end(), derived.moment_colind + moment);
     moment += static_cast<int>(dofs.size());

@@ -177,11 +177,6 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   imported.pair_names = names_of(m, mjOBJ_PAIR, m.npair);
   imported.equality_names = names_of(m, mjOBJ_EQUALITY, m.neq);
   imported.key_names = names_of(m, mjOBJ_KEY, m.nkey);
-  for (int i = 0; i < m.ngeom; ++i) {
-    const int material = m.geom_matid[i];
-    imported.geom_visible.push_back((material < 0 ? m.geom_rgba[4 * i + 3] : m.mat_rgba[4 * material + 3]) !=
-                                    0);
-  }
   imported.nkey = static_cast<int>(m.nkey);
   imported.key_time = numbers(m.key_time, m.nkey);
   imported.key_qpos = numbers(m.key_qpos, m.nkey * m.nq);

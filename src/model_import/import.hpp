@@ -41,7 +41,6 @@ struct ImportedModel : ModelNumbers {
   // One name per element, "" for those without.
   std::vector<std::string> body_names, joint_names, geom_names, actuator_names, sensor_names, site_names,
       key_names, tendon_names, pair_names, equality_names;
-  std::vector<bool> geom_visible;  // the color is not fully transparent: what MuJoCo's rays meet
 
   // What the environments begin with of what they have of the model for themselves: State::model_values.
   std::vector<double> model_values;

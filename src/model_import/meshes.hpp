@@ -1,5 +1,5 @@
-// The meshes of geoms that may touch, of which only the hulls for contacts are kept, and the height fields.
-// Part of the import of a model.
+// The meshes of geoms that may touch, of which only the hulls for contacts are kept, the triangles of those
+// that rangefinders see, and the height fields. Part of the import of a model.
 #pragma once
 
 #include <mujoco/mujoco.h>

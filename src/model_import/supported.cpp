@@ -17,6 +17,7 @@
 #include "kernels/model/geom_pair_types.hpp"
 #include "kernels/model/sensor_types.hpp"
 #include "kernels/physics/smooth/actuator_law.hpp"
+#include "kernels/physics/smooth/rangefinder.hpp"
 #include "kernels/physics/smooth/transmission.hpp"
 #include "src/model_import/geom_pairs.hpp"
 #include "src/model_import/import.hpp"
@@ -49,7 +50,7 @@ static_assert(same(equality_connect, mjEQ_CONNECT) && same(equality_weld, mjEQ_W
 static_assert(same(object_unknown, mjOBJ_UNKNOWN) && same(object_body, mjOBJ_BODY) &&
               same(object_xbody, mjOBJ_XBODY) && same(object_joint, mjOBJ_JOINT) &&
               same(object_geom, mjOBJ_GEOM) && same(object_site, mjOBJ_SITE) &&
-              same(object_tendon, mjOBJ_TENDON));
+              same(object_camera, mjOBJ_CAMERA) && same(object_tendon, mjOBJ_TENDON));
 static_assert(same(wrap_joint, mjWRAP_JOINT) && same(wrap_pulley, mjWRAP_PULLEY) &&
               same(wrap_site, mjWRAP_SITE) && same(wrap_sphere, mjWRAP_SPHERE) &&
               same(wrap_cylinder, mjWRAP_CYLINDER));
@@ -71,6 +72,10 @@ MANIPLE_SENSOR_TYPES(MANIPLE_ROW)
 static_assert(same(static_cast<int>(SensorStage::position), mjSTAGE_POS) &&
               same(static_cast<int>(SensorStage::velocity), mjSTAGE_VEL) &&
               same(static_cast<int>(SensorStage::acceleration), mjSTAGE_ACC));
+static_assert(same(ray_data_dist, 1 << mjRAYDATA_DIST) && same(ray_data_dir, 1 << mjRAYDATA_DIR) &&
+              same(ray_data_origin, 1 << mjRAYDATA_ORIGIN) && same(ray_data_point, 1 << mjRAYDATA_POINT) &&
+              same(ray_data_normal, 1 << mjRAYDATA_NORMAL) && same(ray_data_depth, 1 << mjRAYDATA_DEPTH) &&
+              same(kSensorParameters, mjNSENS));
 static_assert(same(data_real, mjDATATYPE_REAL) && same(data_positive, mjDATATYPE_POSITIVE) &&
               same(data_axis, mjDATATYPE_AXIS) && same(data_quaternion, mjDATATYPE_QUATERNION));
 static_assert(same(disable_spring, mjDSBL_SPRING) && same(disable_damper, mjDSBL_DAMPER) &&
@@ -99,23 +104,19 @@ const char* other_sensor_name(int type) {
 std::string supported_sensors() {
   std::string names;
   for (const SensorTypeInfo& row : kSensorTypes) names += (names.empty() ? "" : ", ") + std::string(row.name);
-  return "supported sensors: " + names + "; frames are those of bodies, geoms and sites";
+  return "supported sensors: " + names +
+         "; frames are those of bodies, geoms, sites and cameras that are fixed on bodies";
 }
 
-// "" for transmissions that the kernels have, else what an actuator does instead.
-const char* missing_transmission(int type) {
+// Whether the kernels have a transmission.
+bool has_transmission(int type) {
   switch (type) {
 #define MANIPLE_ROW(name, mujoco, value, object) case mjTRN_##mujoco:
     MANIPLE_TRANSMISSION_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
-    return "";
-#define MANIPLE_ROW(mujoco, what) \
-  case mjTRN_##mujoco:            \
-    return what;
-    MANIPLE_OTHER_TRANSMISSION_TYPES(MANIPLE_ROW)
-#undef MANIPLE_ROW
+    return true;
     default:
-      return "has a transmission of another kind";
+      return false;
   }
 }
 
@@ -459,8 +460,7 @@ class Inspection {
         for (const char* tag : kActuatorTags)
           refusals_.settled_by_edit(group, tag, kRemoved, name(mjOBJ_ACTUATOR, i));
       };
-      if (const std::string missing = missing_transmission(m_.actuator_trntype[i]); !missing.empty())
-        bad(missing + "; supported: on joints, tendons, sites and slider-cranks");
+      if (!has_transmission(m_.actuator_trntype[i])) bad("has a transmission of another kind");
       if (m_.actuator_plugin[i] >= 0) {
         bad("is a plugin");
         continue;
@@ -485,6 +485,27 @@ class Inspection {
                                                   "intvelocity", "damper",  "cylinder", "muscle",
                                                   "adhesion",    "dcmotor", "plugin"};
 
+  bool moves_by_itself(int type, int id) const {
+    return type == mjOBJ_CAMERA && id >= 0 && m_.cam_mode[id] != mjCAMLIGHT_FIXED;
+  }
+
+  // Shapes between which distances are known: those that touch, but for height fields.
+  template <class Bad>
+  void distance(int i, const Bad& bad) {
+    std::set<int> types;
+    for (const auto& [type, id] : {std::pair{m_.sensor_objtype[i], m_.sensor_objid[i]},
+                                   std::pair{m_.sensor_reftype[i], m_.sensor_refid[i]}}) {
+      const int first = type == mjOBJ_BODY ? m_.body_geomadr[id] : id,
+                count = type == mjOBJ_BODY ? m_.body_geomnum[id] : 1;
+      types.insert(m_.geom_type + first, m_.geom_type + first + count);
+    }
+    if (types.contains(mjGEOM_HFIELD) || types.contains(mjGEOM_SDF))
+      bad("measures the distance of a height field or a signed distance field; supported: other shapes");
+    else if (m_.opt.disableflags & mjDSBL_NATIVECCD)
+      bad("measures a distance with flag nativeccd=\"disable\" (simulation.enable: [nativeccd] switches it "
+          "on)");
+  }
+
   // Shapes of sites that touch sensors read; libmujoco stops at any other.
   static bool is_touch_shape(int type) {
     return type == mjGEOM_SPHERE || type == mjGEOM_CAPSULE || type == mjGEOM_ELLIPSOID ||
@@ -505,10 +526,22 @@ class Inspection {
       } else if (row->size > 0 &&
                  (row->size != m_.sensor_dim[i] || static_cast<int>(row->stage) != m_.sensor_needstage[i])) {
         throw Error(std::string("libmujoco has another size or stage for sensors of type ") + row->name);
-      } else if (m_.sensor_objtype[i] == mjOBJ_CAMERA || m_.sensor_reftype[i] == mjOBJ_CAMERA) {
-        bad("is of a camera; supported: bodies, geoms and sites");
+      } else if (moves_by_itself(m_.sensor_objtype[i], m_.sensor_objid[i]) ||
+                 moves_by_itself(m_.sensor_reftype[i], m_.sensor_refid[i])) {
+        bad("is of a camera that follows or aims at a body; supported: cameras with mode=\"fixed\"");
       } else if (m_.sensor_objtype[i] == mjOBJ_TENDON && m_.ntendon == 0) {
         bad("is of a tendon, and the deck says model.tendons: false");
+      }
+      if (row != nullptr && is_of_distance(row->type)) distance(i, bad);
+      if (m_.sensor_type[i] == mjSENS_RANGEFINDER) {
+        if (m_.sensor_objtype[i] == mjOBJ_CAMERA) bad("looks through a camera; supported: sites");
+        if (m_.sensor_intprm[mjNSENS * i] & ~kRayData)
+          bad("tells the normal where its ray ends; supported: dist, dir, origin, point and depth");
+        for (int g = 0; g < m_.ngeom; ++g)
+          if (m_.geom_type[g] == mjGEOM_SDF) {
+            bad("would look at signed distance fields; supported: geoms of other shapes");
+            break;
+          }
       }
       if (m_.sensor_type[i] == mjSENS_TOUCH && !is_touch_shape(m_.site_type[m_.sensor_objid[i]]))
         bad("measures contacts of a site of type " + shape_name(m_.site_type[m_.sensor_objid[i]]) +

@@ -67,7 +67,7 @@ TaskModel task_model(const ImportedModel& model) {
     result.geom_static.push_back(
         model.body_weldid[static_cast<std::size_t>(body)] == 0 &&
         model.body_mocapid[static_cast<std::size_t>(model.body_rootid[static_cast<std::size_t>(body)])] < 0);
-  result.geom_visible = model.geom_visible;
+  result.geom_visible.assign(model.geom_visible.begin(), model.geom_visible.end());
   for (std::size_t i = 0; i < model.geompair_geom1.size(); ++i)
     result.geom_pairs.push_back({model.geompair_geom1[i], model.geompair_geom2[i]});
 

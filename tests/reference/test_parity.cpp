@@ -48,6 +48,8 @@ const std::vector<ModelCase>& model_cases() {
       {"gripper", "", "gripper.xml"},
       {"fluid", "", "fluid.xml"},
       {"sensors", "", "sensors.xml"},
+      {"rangefinders", "", "rangefinders.xml"},
+      {"measures", "", "measures.xml"},
       {"half_cheetah", "gymnasium", "envs/mujoco/assets/half_cheetah.xml", ModelCase::constraints},
       {"ant", "gymnasium", "envs/mujoco/assets/ant.xml", ModelCase::constraints},
       {"hopper", "gymnasium", "envs/mujoco/assets/hopper.xml", ModelCase::contacts},

@@ -96,6 +96,29 @@ TEST_F(SpecialCases, AJointMayBeTwiceOnATendon) {
       }
 }
 
+// Adhesion pulls at what touches its body: at the floor, at a link of its own tree and at other bodies, by
+// contacts with and without friction, those in a gap included, and by none.
+TEST_F(SpecialCases, AdhesionPullsAtWhatTouches) {
+  for (const char* option : {"", "cone='elliptic'", "solver='PGS' iterations='3000'",
+                             "integrator='implicitfast'", "integrator='RK4'"}) {
+    SCOPED_TRACE(option);
+    load(std::string("<mujoco><option ") + option + R"(/><worldbody>
+        <geom name="floor" type="plane" size="5 5 1" margin=".1" gap=".05"/>
+        <body name="foot" pos="0 0 .2"><freejoint/><geom size=".2"/><geom size=".1" pos=".3 0 0" condim="1"/>
+          <body pos="0 .5 0"><joint name="bend" axis="0 1 0"/><geom type="capsule" size=".1 .3"/>
+            <body name="tip" pos="0 .3 .2"><joint axis="1 0 0"/><geom size=".15" margin=".2"/></body></body></body>
+        <body name="ball" pos=".5 .3 .3"><freejoint/><geom size=".2"/></body>
+        <body name="far" pos="9 9 9"><joint/><geom size=".1" pos=".1 0 0"/></body>
+      </worldbody>
+      <actuator><adhesion body="foot" gain="20" ctrlrange="0 1"/><adhesion body="tip" gain="30" ctrlrange="0 1"/>
+        <adhesion body="ball" gain="10" ctrlrange="0 1" forcerange="0 5"/><adhesion body="far" ctrlrange="0 1"/>
+        <general body="ball" ctrlrange="0 1" biastype="affine" biasprm="0 0 -2"/>
+        <adhesion body="world" gain="3" ctrlrange="0 1"/>
+        <motor joint="bend"/></actuator></mujoco>)");
+    expect_equal_steps(2, 1e-9);
+  }
+}
+
 // M - h D with a pivot that is not positive: libmujoco goes on with 1e-15 in its place.
 TEST_F(SpecialCases, PivotsAreAtLeastTheSmallestNumber) {
   const auto arm = [](const std::string& option, const std::string& a, const std::string& b) {

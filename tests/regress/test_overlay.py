@@ -96,8 +96,8 @@ REFUSED = """<mujoco>
       <site name="s"/>
       <body name="tool"><body name="tip"><geom name="tip" size=".1"/></body><joint name="bend"/></body></body>
   </worldbody>
-  <sensor><rangefinder name="sonar.1" site="s"/><rangefinder name="sonar2" site="s"/></sensor>
-  <actuator><motor name="turn" joint="bend"/><adhesion name="grip" body="a" ctrlrange="0 1"/></actuator>
+  <sensor><user name="sonar.1" dim="1"/><user name="sonar2" dim="1"/></sensor>
+  <actuator><motor name="turn" joint="bend"/><general name="grip" joint="bend" dyntype="user"/></actuator>
 </mujoco>
 """
 
@@ -110,12 +110,12 @@ def test_refusals_are_grouped_and_the_overlay_that_they_show_settles_them(manipl
     first = lines.index("  7 geoms, each of which has a surface velocity:")
     assert re.search(r'^    \S*model.xml:5: geom "g0"$', lines[first + 1])
     assert lines[first + 6] == "    and 2 more"
-    assert "  2 sensors, each of which is of type rangefinder:" in lines
-    assert any(re.search(r'^  \S*model.xml:\d+: actuator "grip" is an adhesion actuator', line) for line in lines), lines
+    assert "  2 sensors, each of which is of type user:" in lines
+    assert any(re.search(r'^  \S*model.xml:\d+: actuator "grip" has user-defined dynamics', line) for line in lines), lines
     edits = re.findall(r"<edit>.*</edit>", result.stderr)
     assert len(edits) == 3 and edits[0] == \
         '<edit> <geom name="g0|g1|g2|g3|g4|g5|g6" surfacevel="0 0 0"/> </edit>', edits
-    assert any(r'<rangefinder name="sonar\.1|sonar2" remove="true"/>' in edit for edit in edits), edits
+    assert any(r'<user name="sonar\.1|sonar2" remove="true"/>' in edit for edit in edits), edits
     (tmp_path / "over.xml").write_text("<mujoco>" + "\n".join(edits) + "</mujoco>")
     result = maniple("validate", f"model.file={tmp_path}/model.xml", f"model.overlay={tmp_path}/over.xml", ranks=0)
     assert "nu 1, " in result.stdout and "sensors 0 " in result.stdout
@@ -123,7 +123,7 @@ def test_refusals_are_grouped_and_the_overlay_that_they_show_settles_them(manipl
 
 def test_elements_are_removed_with_what_is_in_them(maniple, tmp_path):
     (tmp_path / "model.xml").write_text(REFUSED.format(geoms='<geom name="g" size=".1"/>'))
-    sensors = '<rangefinder name="sonar.*" remove="true"/><adhesion name="grip" remove="true"/>'
+    sensors = '<user name="sonar.*" remove="true"/><general name="grip" remove="true"/>'
 
     def validate(edits, exit_code=0):
         (tmp_path / "over.xml").write_text(f"<mujoco>\n<edit>{sensors}\n{edits}</edit></mujoco>")

@@ -157,14 +157,17 @@ ELEMENTS = {
                            '<general joint="joint" dyntype="filterexact" dynprm=".1"/>',
                            '<muscle joint="joint" lengthrange="0 1"/>', '<motor site="site"/>',
                            '<motor site="site" refsite="site" gear="1 0 0 0 0 0"/>',
-                           '<motor cranksite="site" slidersite="site" cranklength="1"/>')
+                           '<motor cranksite="site" slidersite="site" cranklength="1"/>', '<adhesion body="tip" ctrlrange="0 1"/>')
                  + sections('<tendon><fixed name="t"><joint joint="joint" coef="1"/></fixed></tendon>'
                             '<actuator><motor tendon="t"/></actuator>'),
-                 {model: None for model in actuators('<adhesion body="tip" ctrlrange="0 1"/>')}),
+                 {model: None for model in actuators('<general joint="joint" dyntype="user"/>',
+                                                  '<motor joint="joint" delay=".1" nsample="20"/>')}),
     "sensor": (sections('<sensor><gyro site="site"/><framepos objtype="body" objname="tip"/><jointpos joint="joint"/>'
-                        '<subtreecom body="body"/><touch site="site"/><clock/></sensor>'),
+                        '<subtreecom body="body"/><touch site="site"/><clock/>'
+                        '<rangefinder site="site" data="dist point"/><e_kinetic/><e_potential/>'
+                        '<distance geom1="floor" geom2="ball"/></sensor>'),
                {mjcf(f"<sensor>{sensor}</sensor>"): "simulation.disable=[sensor]"
-                for sensor in ('<rangefinder site="site"/>', '<e_kinetic/>')}),
+                for sensor in ('<rangefinder site="site" data="normal"/>', '<user dim="1"/>')}),
     "keyframe": (sections('<keyframe><key name="up" qpos="1 0"/></keyframe>'), {}),
     "deformable": ([], {mjcf('<option solver="Newton"/>', world='<flexcomp name="rope" type="grid" count="4 1 1" '
                              'spacing=".1 .1 .1" dim="1" radius=".01" mass="1"><contact contype="0" conaffinity="0"/>'
@@ -204,7 +207,7 @@ def test_the_table_of_elements(maniple, tmp_path, element):
 
 
 def test_the_table_of_elements_has_all_sensors(maniple, tmp_path):
-    (tmp_path / "model.xml").write_text(mjcf('<sensor><rangefinder site="site"/></sensor>'))
+    (tmp_path / "model.xml").write_text(mjcf('<sensor><user dim="1"/></sensor>'))
     result = maniple("validate", f"model.file={tmp_path / 'model.xml'}", ranks=0, exit_code=2)
     listed = re.search(r"supported sensors: ([^;]*);", result.stdout + result.stderr)[1].split(", ")
     shown = rows_of_elements()["sensor"][0].split(", ")

@@ -2,8 +2,8 @@
 // the triangles of the cells, and the sides below the outermost ones. For one environment at a time.
 #pragma once
 
-#include "kernels/math/vector.hpp"
 #include "kernels/model/model.hpp"
+#include "kernels/physics/collision/ray_triangle.hpp"
 
 namespace maniple {
 
@@ -38,22 +38,6 @@ struct BoxSides {
     return most;
   }
 };
-
-// Distance along a ray to a triangle, -1 where the ray misses it (Moller, Trumbore 1997).
-template <class T>
-MANIPLE_FUNCTION T triangle_distance(const Vec3<T>& a, const Vec3<T>& b, const Vec3<T>& c, const Vec3<T>& p,
-                                     const Vec3<T>& u) {
-  const Vec3<T> ab = b - a, ac = c - a, across = cross(u, ac);
-  const T determinant = dot(ab, across);
-  if (abs(determinant) < T(kMinimumValue)) return -1;
-  const Vec3<T> from = p - a;
-  const T s = dot(from, across) / determinant;
-  if (s < 0 || s > 1) return -1;
-  const Vec3<T> along = cross(from, ab);
-  const T t = dot(u, along) / determinant;
-  if (t < 0 || s + t > 1) return -1;
-  return dot(ac, along) / determinant;
-}
 
 // Distance along the unit vector u from p to height field `id`, both in its frame; -1 where the ray misses
 // it.

@@ -3,6 +3,7 @@
 // point, follows from the model: sensor_contactmatch.
 #pragma once
 
+#include "kernels/model/sensor_types.hpp"
 #include "kernels/physics/constraint/contact_force.hpp"
 #include "kernels/physics/smooth/motion.hpp"
 
@@ -24,8 +25,6 @@ enum ContactSensorReduce : int {
   reduce_maxforce = 2,
   reduce_netforce = 3
 };
-// Numbers of the parameters of a sensor: mjNSENS.
-inline constexpr int kSensorParameters = 3;
 
 // Whether a point is inside of a shape with this frame (mju_insideGeom).
 template <class V>

@@ -6,8 +6,11 @@
 #include "kernels/model/sensor_types.hpp"
 #include "kernels/physics/smooth/center_of_mass.hpp"
 #include "kernels/physics/smooth/contact_sensor.hpp"
+#include "kernels/physics/smooth/distance_sensor.hpp"
+#include "kernels/physics/smooth/energy.hpp"
 #include "kernels/physics/smooth/motion.hpp"
 #include "kernels/physics/smooth/post_constraint.hpp"
+#include "kernels/physics/smooth/rangefinder.hpp"
 #include "kernels/physics/smooth/subtree.hpp"
 #include "kernels/physics/smooth/transmission.hpp"
 
@@ -153,6 +156,23 @@ MANIPLE_FUNCTION Vec3<V> magnetometer_sensor(const Model<ScalarOf<V>>& m, const 
                                              int i) {
   const Vec3<V> magnetic{V(m.magnetic[0]), V(m.magnetic[1]), V(m.magnetic[2])};
   return matrix(conjugate(sensor_frame(m, d, i).quat)) * magnetic;
+}
+
+// A reading that is in sensordata already.
+struct WrittenReading {};
+
+// Where the site is in the picture of the camera [pixels from the lower left].
+template <class V>
+MANIPLE_FUNCTION WrittenReading camprojection_sensor(const Model<ScalarOf<V>>& m, const State<V>&,
+                                                     const Data<V>& d, int i) {
+  const Frame<V> camera = sensor_reference(m, d, i);
+  const Vec3<V> seen = matrix(conjugate(camera.quat)) * (sensor_frame(m, d, i).pos - camera.pos);
+  const V least(kMinimumValue);
+  const V depth = select(seen.z < V(0), min(seen.z, -least), max(seen.z, least));
+  const ScalarOf<V>* const projection = m.sensor_projection + 4 * i;
+  d.sensordata[m.sensor_adr[i]] = V(projection[2]) - V(projection[0]) * (seen.x / depth);
+  d.sensordata[m.sensor_adr[i] + 1] = V(projection[3]) + V(projection[1]) * (seen.y / depth);
+  return {};
 }
 
 // Position, orientation or an axis of a frame.
@@ -303,13 +323,46 @@ MANIPLE_FUNCTION V insidesite_sensor(const Model<ScalarOf<V>>& m, const State<V>
   return select(is_inside(m.site_type[site], m.site_size + 3 * site, sensor_reference(m, d, i), pos), V(1),
                 V(0));
 }
-// A reading that is in sensordata already.
-struct WrittenReading {};
 template <class V>
 MANIPLE_FUNCTION WrittenReading contact_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
                                                int i) {
   sense_contacts(m, d, i);
   return {};
+}
+template <class V>
+MANIPLE_FUNCTION WrittenReading rangefinder_sensor(const Model<ScalarOf<V>>& m, const State<V>&,
+                                                   const Data<V>& d, int i) {
+  sense_ray(m, d, i);
+  return {};
+}
+template <class V>
+MANIPLE_FUNCTION V distance_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d, int i) {
+  return shortest_segment(m, d, i).dist;
+}
+template <class V>
+MANIPLE_FUNCTION Vec3<V> normal_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+                                       int i) {
+  const Segment<V> segment = shortest_segment(m, d, i);
+  const Vec3<V> way = segment.to - segment.from;
+  const V square = dot(way, way);
+  const V scale = V(1) / sqrt(select(square > V(0), square, V(1)));
+  return scale * way;
+}
+template <class V>
+MANIPLE_FUNCTION WrittenReading fromto_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+                                              int i) {
+  const Segment<V> segment = shortest_segment(m, d, i);
+  store3(d.sensordata, m.sensor_adr[i], segment.from);
+  store3(d.sensordata, m.sensor_adr[i] + 3, segment.to);
+  return {};
+}
+template <class V>
+MANIPLE_FUNCTION V e_potential_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int) {
+  return potential_energy(m, s, d);
+}
+template <class V>
+MANIPLE_FUNCTION V e_kinetic_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int) {
+  return kinetic_energy(m, s, d);
 }
 template <class V>
 MANIPLE_FUNCTION V clock_sensor(const Model<ScalarOf<V>>&, const State<V>& s, const Data<V>&, int) {
@@ -359,7 +412,8 @@ MANIPLE_FUNCTION void sense(const Model<ScalarOf<V>>& m, const State<V>& s, cons
     MANIPLE_SENSOR_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
   }
-  if (m.sensor_cutoff[i] > 0 && m.sensor_type[i] != sensor_contact) cut_off(m, d, i);
+  const bool has_own_cutoff = m.sensor_type[i] == sensor_contact || m.sensor_type[i] == sensor_fromto;
+  if (m.sensor_cutoff[i] > 0 && !has_own_cutoff) cut_off(m, d, i);
 }
 
 // Sensors of positions and velocities can be read before the forces are known.

@@ -1,10 +1,11 @@
 // Transmissions of actuators for length, velocity and force (mj_transmission): joints of any type, tendons,
-// sites and slider-cranks. Each kind of transmission is a type with the four functions at the end of this
-// file, and rows of the table; the import refuses kinds without a row.
+// sites, slider-cranks, and the contacts of bodies. Each kind of transmission is a type with the four
+// functions at the end of this file, and rows of the table, which has all of MuJoCo's.
 #pragma once
 
 #include "kernels/math/quaternion.hpp"
 #include "kernels/model/data.hpp"
+#include "kernels/physics/smooth/adhesion_moment.hpp"
 #include "kernels/physics/smooth/site_moment.hpp"
 #include "kernels/physics/smooth/tendon.hpp"
 
@@ -16,11 +17,8 @@ namespace maniple {
   ROW(jointinparent, JOINTINPARENT, 1, joint) \
   ROW(slidercrank, SLIDERCRANK, 2, site)      \
   ROW(tendon, TENDON, 3, tendon)              \
-  ROW(site, SITE, 4, site)
-
-// libmujoco's others.
-//  mjtTrn, what such an actuator does
-#define MANIPLE_OTHER_TRANSMISSION_TYPES(ROW) ROW(BODY, "is an adhesion actuator")
+  ROW(site, SITE, 4, site)                    \
+  ROW(body, BODY, 5, body)
 
 #define MANIPLE_ROW(name, mujoco, value, object) transmission_##name = value,
 enum TransmissionType : int { MANIPLE_TRANSMISSION_TYPES(MANIPLE_ROW) };
@@ -36,6 +34,11 @@ MANIPLE_FUNCTION ObjectType transmission_object(int type) {
 #undef MANIPLE_ROW
   }
   return object_unknown;
+}
+
+// Whether actuators on such objects have a row of numbers of their own.
+MANIPLE_FUNCTION constexpr bool has_moment_row(ObjectType object) {
+  return object == object_site || object == object_body;
 }
 
 // Is actuator i on this joint.
@@ -168,12 +171,16 @@ struct TendonTransmission {
   }
 };
 
-// By a moment that depends on the pose: length() writes it.
-struct SiteTransmission {
+// By a moment that depends on the pose, or on contacts: length() writes it.
+struct MomentTransmission {
   template <class V>
   MANIPLE_FUNCTION static V length(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d, int i) {
     const DofRow<V> row = moment_row(m, d, i);
     for (int k = 0; k < row.count; ++k) row.own[k] = V(0);
+    if (m.actuator_trntype[i] == transmission_body) {
+      adhesion_moment(m, d, i, row);
+      return V(0);
+    }
     return m.actuator_trntype[i] == transmission_site ? site_moment(m, d, i, row)
                                                       : slider_crank_moment(m, d, i, row);
   }
@@ -195,10 +202,10 @@ struct SiteTransmission {
   }
 };
 
-#define MANIPLE_ROW(name, mujoco, value, object)                                                             \
-  static_assert(                                                                                             \
-      object_##object == object_joint || object_##object == object_tendon || object_##object == object_site, \
-      "with_transmission needs a type for " #name);
+#define MANIPLE_ROW(name, mujoco, value, object)                                       \
+  static_assert(object_##object == object_joint || object_##object == object_tendon || \
+                    has_moment_row(object_##object),                                   \
+                "with_transmission needs a type for " #name);
 MANIPLE_TRANSMISSION_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
 
@@ -207,7 +214,7 @@ template <class T, class Visit>
 MANIPLE_FUNCTION auto with_transmission(const Model<T>& m, int i, const Visit& visit) {
   const ObjectType object = transmission_object(m.actuator_trntype[i]);
   if (object == object_tendon) return visit(TendonTransmission());
-  if (object == object_site) return visit(SiteTransmission());
+  if (has_moment_row(object)) return visit(MomentTransmission());
   return visit(JointTransmission());
 }
 
@@ -246,7 +253,7 @@ template <class V>
 MANIPLE_FUNCTION DofRow<V> actuator_row(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
   const ObjectType object = transmission_object(m.actuator_trntype[i]);
   if (object == object_tendon) return tendon_jacobian(m, d, m.actuator_trnid[2 * i]);
-  if (object == object_site) return moment_row(m, d, i);
+  if (has_moment_row(object)) return moment_row(m, d, i);
   return {0, nullptr, nullptr, DataField<V>()};
 }
 template <class T>

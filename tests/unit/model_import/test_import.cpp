@@ -138,11 +138,11 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   <option density="1.2" gravity="0 0 -9"
           integrator="implicit" noslip_iterations="3" solver="PGS"/>
   <worldbody>
-    <geom name="floor" type="plane" size="1 1 1"/><camera name="eye"/>
+    <geom name="floor" type="plane" size="1 1 1"/><camera name="eye" mode="track"/>
     <body name="a" pos="0 0 1">
       <joint name="knee" range="-10 20" limited="true"/>
       <geom name="shin" size="0.1" condim="4" fluidshape="ellipsoid"/>
-      <site name="s"/>
+      <site name="s"/><camera name="lens"/>
       <body name="b" pos="0 0 1">
         <joint frictionloss="0.5"/>
         <geom size="0.1" condim="6"/><site name="t"/>
@@ -155,15 +155,17 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
     <fixed name="spring" stiffness="3" damping="1"><joint joint="knee" coef="1"/></fixed></tendon>
   <equality><joint name="couple" joint1="knee"/></equality>
   <actuator>
-    <adhesion name="suction" body="b" ctrlrange="0 1"/>
+    <general name="suction" joint="knee" dyntype="user"/>
     <motor name="pull" tendon="cable"/>
     <motor joint="knee"/>
     <motor tendon="rope"/>
   </actuator>
   <sensor>
-    <rangefinder site="s"/>
+    <user dim="1"/>
     <framepos objtype="camera" objname="eye"/>
     <gyro site="s"/>
+    <rangefinder site="s" data="dist normal"/>
+    <rangefinder camera="lens"/>
   </sensor>
 </mujoco>)");
   const std::string file = (folder_ / "robot.xml").string();
@@ -176,9 +178,12 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   EXPECT_CONTAINS(text, file + ":15: geom number 3 (no name) has a surface velocity");
   EXPECT_CONTAINS(text, file + ":2: option noslip_iterations");
   EXPECT_CONTAINS(text, file + ":8: geom \"shin\" has fluidshape=\"ellipsoid\"");
-  EXPECT_CONTAINS(text, file + ":22: actuator \"suction\" is an adhesion actuator");
-  EXPECT_CONTAINS(text, file + ":28: sensor number 0 (no name) is of type rangefinder");
-  EXPECT_CONTAINS(text, file + ":29: sensor number 1 (no name) is of a camera");
+  EXPECT_CONTAINS(text, file + ":22: actuator \"suction\" has user-defined dynamics");
+  EXPECT_CONTAINS(text, file + ":28: sensor number 0 (no name) is of type user");
+  EXPECT_CONTAINS(text,
+                  file + ":29: sensor number 1 (no name) is of a camera that follows or aims at a body");
+  EXPECT_CONTAINS(text, file + ":31: sensor number 3 (no name) tells the normal where its ray ends");
+  EXPECT_CONTAINS(text, file + ":32: sensor number 4 (no name) looks through a camera");
   EXPECT_CONTAINS(text, "\n    supported sensors: touch, ");
   EXPECT_CONTAINS(text,
                   "\n    an overlay (model.overlay) settles it: <edit> <geom name=\"shin\" "
@@ -316,8 +321,8 @@ TEST_F(ModelImport, FollowsAttachedModels) {
     </body>
   </worldbody>
   <actuator>
-    <adhesion body="hand" ctrlrange="0 1"/>
-    <adhesion name="grip" body="hand" ctrlrange="0 1"/>
+    <general joint="wrist" dyntype="user"/>
+    <general name="grip" joint="wrist" dyntype="user"/>
   </actuator>
 </mujoco>)");
   const std::string main = write("robot.xml", R"(<mujoco><option solver="PGS"/>
@@ -328,7 +333,7 @@ TEST_F(ModelImport, FollowsAttachedModels) {
     <frame pos="1 0 0"><attach model="arm" body="hand" prefix="r_"/></frame>
   </worldbody>
   <actuator>
-    <adhesion name="own" body="l_hand" ctrlrange="0 1"/>
+    <general name="own" joint="l_wrist" dyntype="user"/>
   </actuator>
 </mujoco>)");
   const std::string floor = write("parts/floor.xml", R"(<mujoco>
