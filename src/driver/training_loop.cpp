@@ -10,6 +10,7 @@
 #include "src/base/activity.hpp"
 #include "src/base/log.hpp"
 #include "src/config/dump.hpp"
+#include "src/config/schema.hpp"
 #include "src/driver/progress.hpp"
 #include "src/driver/rank_report.hpp"
 #include "src/driver/stop.hpp"
@@ -176,13 +177,12 @@ void warm_start(Learner& learner, const TrainingRun& run) {
         run.config.learning.warm_start, start.step));
     return;
   }
-  for (const char* key : {"policy.init_std", "policy.initialization", "policy.hidden_gain",
-                          "policy.actor_gain", "policy.critic_gain"})
-    if (run.config.where.contains(key))
+  for (const Key& key : schema())
+    if (key.is(kOfFirstPolicy) && run.config.where.contains(key.path))
       warn(
           fmt::format("{} has no effect with learning.warm_start: the policy and its standard deviation are "
                       "the checkpoint's",
-                      key));
+                      key.path));
   std::string missing;
   for (const ArchiveEntry& entry : archive.entries())
     if (!start.has(entry.name)) missing += (missing.empty() ? "" : ", ") + entry.name;
