@@ -70,6 +70,17 @@ template <class Mask, class Body>
 MANIPLE_FUNCTION void for_each_lane(const Mask& mask, const Body& body) {
   for_each_bit(lane_bits(mask), body);
 }
+// The mask that holds in this lane alone.
+template <class V>
+MANIPLE_FUNCTION MaskOf<V> mask_of_lane(int lane) {
+  if constexpr (lane_width<V> == 1) {
+    return true;
+  } else {
+    MaskOf<V> mask(false);
+    mask.set(lane, true);
+    return mask;
+  }
+}
 // Position of the highest bit of a word that has one.
 MANIPLE_FUNCTION int highest_bit(std::uint32_t word) {
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
@@ -126,10 +137,13 @@ MANIPLE_FUNCTION T sum_lanes(T v) {
   return v;
 }
 
+// The largest number of a state or control (mjMAXVAL).
+inline constexpr double kLargestValue = 1e10;
+
 // Not a number, or larger than mjMAXVAL: MuJoCo's definition of a bad state (engine_util_misc).
 template <class V>
 MANIPLE_FUNCTION MaskOf<V> is_bad(V x) {
-  return !(abs(x) <= V(1e10));
+  return !(abs(x) <= V(ScalarOf<V>(kLargestValue)));
 }
 
 // Lane j of rows[i] and lane i of rows[j] change places.

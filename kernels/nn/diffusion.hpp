@@ -136,7 +136,7 @@ struct DenoisingStep {
   double of_clean = 0, of_x = 0, of_prediction = 0, of_noise = 0;
 };
 
-// Noise to begin with (`begins`), or one step's denoising, of the plans of these environments.
+// Noise to begin with (`begins`), or one step's denoising, of the action sequences of these environments.
 template <class T>
 struct Denoise {
   DenoisingLayout layout;
@@ -179,18 +179,18 @@ struct Denoise {
 };
 
 // What an environment's policy remembers; zeros at the beginning of an episode.
-struct PlanLayout {
-  int begun = 0;    // 1: observations are there
-  int left = 1;     // actions of the plan that are still to be done
-  int history = 2;  // observations, as the network takes them: [observation_horizon][observations]
-  int plan = 2;     // actions as they act: [action_horizon][actions]
+struct ActionSequenceLayout {
+  int begun = 0;     // 1: observations are there
+  int left = 1;      // actions of the sequence that are still to be taken
+  int history = 2;   // observations, as the network takes them: [observation_horizon][observations]
+  int sequence = 2;  // actions as they act: [action_horizon][actions]
   int elements = 0;
   int observations = 0, observation_horizon = 0, actions = 0, action_horizon = 0;
 
-  PlanLayout() = default;
-  PlanLayout(int seen, int frames, int done, int horizon)
-      : plan(history + seen * frames),
-        elements(plan + done * horizon),
+  ActionSequenceLayout() = default;
+  ActionSequenceLayout(int seen, int frames, int done, int horizon)
+      : sequence(history + seen * frames),
+        elements(sequence + done * horizon),
         observations(seen),
         observation_horizon(frames),
         actions(done),
@@ -200,7 +200,7 @@ struct PlanLayout {
 // Takes in an observation; at the beginning of an episode it stands for those before it, too.
 template <class T>
 struct RememberObservation {
-  PlanLayout layout;
+  ActionSequenceLayout layout;
   TiledView<T> observation, memory;
   Kokkos::View<const T*, MemorySpace> mean, scale;
 
@@ -218,10 +218,10 @@ struct RememberObservation {
   }
 };
 
-// The observations that plans are conditioned on, of the environments of this rank that need one.
+// The observations that action sequences are conditioned on, of the environments of this rank that need one.
 template <class T>
 struct GatherConditions {
-  PlanLayout layout;
+  ActionSequenceLayout layout;
   TiledView<T> memory;
   const std::int64_t* envs = nullptr;  // [place], of this rank; -1: none
   T* conditions = nullptr;             // [tile][history][32] of the places
@@ -234,10 +234,10 @@ struct GatherConditions {
   }
 };
 
-// Keeps the plans: the actions of a predicted sequence, from that of the latest observation on.
+// Stores the action sequences: the actions of a predicted sequence, from that of the latest observation on.
 template <class T>
-struct KeepPlans {
-  PlanLayout layout;
+struct StoreActionSequences {
+  ActionSequenceLayout layout;
   DenoisingLayout denoising;
   TiledView<T> memory;
   const std::int64_t* envs = nullptr;
@@ -251,17 +251,17 @@ struct KeepPlans {
     for (int step = 0; step < layout.action_horizon; ++step)
       for (int k = 0; k < layout.actions; ++k) {
         const int element = (layout.observation_horizon - 1 + step) * layout.actions + k;
-        memory.at(env, layout.plan + step * layout.actions + k) =
+        memory.at(env, layout.sequence + step * layout.actions + k) =
             mean(k) + scale(k) * from[(denoising.noisy + element) * kTileWidth];
       }
     memory.at(env, layout.left) = static_cast<T>(layout.action_horizon);
   }
 };
 
-// Does the next action of each plan.
+// Takes the next action of each sequence.
 template <class T>
-struct DoPlans {
-  PlanLayout layout;
+struct TakeActions {
+  ActionSequenceLayout layout;
   TiledView<T> memory, action;
 
   MANIPLE_FUNCTION void operator()(std::int64_t env) const {
@@ -269,7 +269,7 @@ struct DoPlans {
     if (left == 0) return;  // of padding
     const int step = layout.action_horizon - left;
     for (int k = 0; k < layout.actions; ++k)
-      action.at(env, k) = memory.at(env, layout.plan + step * layout.actions + k);
+      action.at(env, k) = memory.at(env, layout.sequence + step * layout.actions + k);
     memory.at(env, layout.left) = static_cast<T>(left - 1);
   }
 };

@@ -13,12 +13,12 @@ namespace maniple {
 template <class T>
 struct FeatureMap {
   T* first = nullptr;
-  std::int64_t distance = 0;  // from tile to tile
+  std::int64_t tile_stride = 0;  // from tile to tile
   int frames = 1, channels = 0;
   int stride = 0;  // channels of a frame in memory, of which these may be a part
 
   MANIPLE_FUNCTION T* at(std::int64_t tile, int frame) const {
-    return first + tile * distance + static_cast<std::int64_t>(frame) * stride * kTileWidth;
+    return first + tile * tile_stride + static_cast<std::int64_t>(frame) * stride * kTileWidth;
   }
   template <class V>
   MANIPLE_FUNCTION auto& pack(std::int64_t tile, int frame, int channel, int lane) const {
@@ -28,7 +28,7 @@ struct FeatureMap {
   // (a template, for a map of constants has no such conversion)
   template <class Const>
   requires std::is_same_v<Const, const T> MANIPLE_FUNCTION operator FeatureMap<Const>() const {
-    return {first, distance, frames, channels, stride};
+    return {first, tile_stride, frames, channels, stride};
   }
 };
 

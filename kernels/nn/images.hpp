@@ -12,7 +12,7 @@ namespace maniple {
 template <class T>
 struct PadPixels {
   const std::uint8_t* pixels = nullptr;
-  std::int64_t distance = 0;  // from tile to tile
+  std::int64_t tile_stride = 0;  // from tile to tile
   int height = 0, width = 0, channels = 0;
   int before = 0;                           // rows above, and pixels to the left
   int padded_height = 0, padded_width = 0;  // of what comes out
@@ -27,7 +27,7 @@ struct PadPixels {
     const std::int64_t left = inside ? before * pixel : padded_width * pixel;
     team.items(left, [&](std::int64_t i) { to[i] = T(0); });
     if (!inside) return;
-    const std::uint8_t* const from = pixels + tile * distance + row * width * pixel;
+    const std::uint8_t* const from = pixels + tile * tile_stride + row * width * pixel;
     const std::int64_t count = width * pixel;
     team.items(count, [&](std::int64_t i) {
       // (rounded once)

@@ -432,9 +432,9 @@ struct PolicyConfig {
   double clip_normalized = 10;
 };
 
-// Encoders of pictures, of a policy that imitates.
+// Encoders of images, of a policy that imitates.
 struct ImageConfig {
-  std::vector<int> crop;  // height and width; empty: whole pictures
+  std::vector<int> crop;  // height and width; empty: whole images
   int base_width = 64, keypoints = 32, features = 64;
 };
 

@@ -45,8 +45,8 @@ void check_keys(const Config& config) {
   check_training(config);
 }
 
-// The simulator renders no pictures, so that no policy that needs them can act in it.
-void check_pictures(const Config& config, const DemonstrationContents& contents) {
+// The simulator renders no images, so that no policy that needs them can act in it.
+void check_images(const Config& config, const DemonstrationContents& contents) {
   if (contents.cameras.empty() || !config.task.present) return;
   const bool evaluates = config.evaluation.every > 0;
   throw InputError(evaluates ? config.where_of("evaluation.every") : config.task.where,
@@ -110,14 +110,14 @@ std::string validate_demonstrations(const Config& as_given, const Prepared* prep
   DemonstrationContents contents = look_together(as_given, session);
   const Config given = fit_batch(as_given, contents, session.size());
   const Config config = for_ranks(given, session.size());
-  check_pictures(config, contents);
+  check_images(config, contents);
   if (prepared != nullptr)
     check_task(config, contents, prepared->task.num_observations, prepared->task.num_actions);
   std::string text = "data\n";
   for (std::size_t file = 0; file < config.data.file.size(); ++file)
     text += fmt::format("  {}: {}\n", config.data.file[file], contents.layouts[file]);
   RankMemory beside;
-  if (prepared != nullptr) beside = rank_memory(config, *prepared, session, Holds::trials);
+  if (prepared != nullptr) beside = rank_memory(config, *prepared, session, Holds::periodic_evaluation);
   DemonstrationPlan plan = plan_demonstrations(config, std::move(contents), session, beside);
   text += fmt::format("  {}\n  {}\n", contents_text(plan.contents), plan.memory);
   if (const std::string left = left_out_text(plan.contents); !left.empty()) text += "  " + left + "\n";
@@ -139,10 +139,10 @@ ExitCode imitate(const Config& as_given, Session& session) {
   for (std::size_t i = as_given.notes.size(); i < given.notes.size(); ++i) info(given.notes[i]);
   Config config = for_ranks(given, session.size());
   config.learning.iterations = ImitationLearner::iterations(given.learning);
-  check_pictures(config, contents);
+  check_images(config, contents);
   std::unique_ptr<Simulation> simulation;
   if (config.task.present) {
-    simulation = set_up_simulation(config, session, "imitate", Holds::trials);
+    simulation = set_up_simulation(config, session, "imitate", Holds::periodic_evaluation);
     check_task(config, contents, simulation->num_observations(), simulation->num_actions());
   } else {
     info(fmt::format("maniple {} imitate", kVersion));
@@ -150,7 +150,7 @@ ExitCode imitate(const Config& as_given, Session& session) {
                      build_description()));
   }
   RankMemory beside;
-  if (simulation) beside = rank_memory(config, simulation->prepared(), session, Holds::trials);
+  if (simulation) beside = rank_memory(config, simulation->prepared(), session, Holds::periodic_evaluation);
   DemonstrationPlan plan = plan_demonstrations(config, std::move(contents), session, beside);
   info(plan.memory);
   info(contents_text(plan.contents));
@@ -178,22 +178,23 @@ ExitCode imitate(const Config& as_given, Session& session) {
   identity.num_envs = 0;
   identity.seed = config.batch.seed;
   identity.precision = text_of(Precision::fp32);
-  std::optional<PolicyTrial> trial;
-  if (simulation) trial.emplace(config, *simulation, session);
-  return run_training(*learner, {.config = config,
-                                 .collectives = session.collectives(),
-                                 .record = simulation ? run_record(config, session, *simulation, "imitate")
-                                                      : run_record(config, session, "imitate"),
-                                 .identity = identity,
-                                 .iterations = config.learning.iterations,
-                                 .length = fmt::format("learning.steps={}", config.learning.steps),
-                                 .started = session.started(),
-                                 .evaluate = [&] { return trial->evaluate(*learner->policy()); },
-                                 .evaluate_every = config.evaluation.every,
-                                 .updates_per_iteration = config.learning.report_every,
-                                 .updates = config.learning.steps,
-                                 .has_success = simulation && simulation->success().elements > 0,
-                                 .place = session.place()});
+  std::optional<PeriodicEvaluation> periodic_evaluation;
+  if (simulation) periodic_evaluation.emplace(config, *simulation, session);
+  return run_training(*learner,
+                      {.config = config,
+                       .collectives = session.collectives(),
+                       .record = simulation ? run_record(config, session, *simulation, "imitate")
+                                            : run_record(config, session, "imitate"),
+                       .identity = identity,
+                       .iterations = config.learning.iterations,
+                       .length = fmt::format("learning.steps={}", config.learning.steps),
+                       .started = session.started(),
+                       .evaluate = [&] { return periodic_evaluation->evaluate(*learner->policy()); },
+                       .evaluate_every = config.evaluation.every,
+                       .updates_per_iteration = config.learning.report_every,
+                       .updates = config.learning.steps,
+                       .has_success = simulation && simulation->success().elements > 0,
+                       .place = session.place()});
 }
 
 }  // namespace maniple

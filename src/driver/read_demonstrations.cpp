@@ -61,7 +61,7 @@ DemonstrationContents look_together(const Config& config, Session& session) {
   DemonstrationContents contents;
   run_together(session.collectives(), [&] {
     check_mixed_precision(config, lacks_bfloat16());
-    contents = look_at_demonstrations(config);
+    contents = inspect_demonstrations(config);
   });
   return contents;
 }

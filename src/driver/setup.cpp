@@ -183,12 +183,14 @@ void add_network(RankMemory& memory, const Config& config, const LearnerMemory& 
 namespace {
 
 // The environments of evaluations while a policy is trained.
-void add_trials(RankMemory& memory, const Config& config, const Prepared& prepared, const Session& session) {
+void add_periodic_evaluation(RankMemory& memory, const Config& config, const Prepared& prepared,
+                             const Session& session) {
   if (config.evaluation.every == 0) return;
-  const Partition trial = environments_of(config, trial_environments(config), session.rank(), session.size());
+  const Partition partition =
+      environments_of(config, periodic_evaluation_environments(config), session.rank(), session.size());
   memory.add({.key = "evaluation.episodes",
-              .what = counted(trial.num_envs, "environment") + " of evaluations",
-              .bytes = estimate_memory(config, prepared, trial.tiles * kTileWidth).rank_bytes});
+              .what = counted(partition.num_envs, "environment") + " of evaluations",
+              .bytes = estimate_memory(config, prepared, partition.tiles * kTileWidth).rank_bytes});
 }
 
 }  // namespace
@@ -196,12 +198,12 @@ void add_trials(RankMemory& memory, const Config& config, const Prepared& prepar
 RankMemory rank_memory(const Config& config, const Prepared& prepared, const Session& session, Holds holds) {
   const Partition partition = environments_of(config, config.batch.num_envs, session.rank(), session.size());
   RankMemory memory;
-  if (holds == Holds::trials) {
+  if (holds == Holds::periodic_evaluation) {
     memory.bytes_per_env = estimate_memory(config, prepared, kTileWidth).bytes_per_env;
     memory.add({.key = "model.file",
                 .what = "a sample environment of the task",
                 .bytes = estimate_memory(config, prepared, kTileWidth).rank_bytes});
-    add_trials(memory, config, prepared, session);
+    add_periodic_evaluation(memory, config, prepared, session);
     return memory;
   }
   const MemoryEstimate simulation = estimate_memory(config, prepared, partition.tiles * kTileWidth);
@@ -221,7 +223,7 @@ RankMemory rank_memory(const Config& config, const Prepared& prepared, const Ses
     copies += kCopies * simulation.bytes_per_env * envs;
     memory.bytes_per_env += learner.batch_bytes / std::max<std::size_t>(1, envs);
     add_network(memory, config, learner);
-    add_trials(memory, config, prepared, session);
+    add_periodic_evaluation(memory, config, prepared, session);
   } else if (holds == Holds::policy || holds == Holds::evaluation) {
     LearnerMemory policy;
     policy.network_bytes = learner_of(config).policy_memory(config, sizes);
@@ -269,10 +271,10 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
   const RankMemory memory = rank_memory(config, prepared, session, holds);
   Config own = config;
   std::string environments = counted(config.batch.num_envs, "environment");
-  if (holds == Holds::trials) {
+  if (holds == Holds::periodic_evaluation) {
     own.batch.num_envs = session.size();
     environments = config.evaluation.every > 0
-                       ? "evaluations in " + counted(trial_environments(config), "environment")
+                       ? "evaluations in " + counted(periodic_evaluation_environments(config), "environment")
                        : "no evaluations";
   }
   const Partition partition = environments_of(own, own.batch.num_envs, session.rank(), session.size());
@@ -281,12 +283,12 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                    text_of(config.simulation.precision)));
   info(fmt::format("{}, {} back end, {}", counted(session.size(), "rank"), ExecutionSpace::name(),
                    build_description()));
-  if (holds != Holds::trials) info("memory: " + memory_text(memory));
+  if (holds != Holds::periodic_evaluation) info("memory: " + memory_text(memory));
   for (const std::string& warning : model.warnings) warn(warning);
   const bool acts = holds != Holds::environments;
   if (const std::string echoed = acts ? echoed_actions_text(config) : ""; !echoed.empty()) warn(echoed);
   if (const std::string idle = idle_ranks_text(partition, session.size(), "environments");
-      !idle.empty() && holds != Holds::trials)
+      !idle.empty() && holds != Holds::periodic_evaluation)
     warn(idle);
   check_memory(memory, session, config);
   check_input_files(config, session);
@@ -430,12 +432,12 @@ RunRecord run_record(const Config& config, const Session& session, const Simulat
   return record;
 }
 
-PolicyTrial::PolicyTrial(const Config& config, const Simulation& simulation, Session& session)
+PeriodicEvaluation::PeriodicEvaluation(const Config& config, const Simulation& simulation, Session& session)
     : config_(config), simulation_(simulation), session_(session) {
-  config_.batch.num_envs = trial_environments(config);
+  config_.batch.num_envs = periodic_evaluation_environments(config);
 }
 
-EvaluationMeans PolicyTrial::evaluate(ActingPolicy& policy) const {
+EvaluationMeans PeriodicEvaluation::evaluate(ActingPolicy& policy) const {
   const auto environment = make_simulation(config_, simulation_.prepared(), session_.rank(), session_.size());
   environment->set_curricula(simulation_.curricula());
   return means_of(maniple::evaluate(*environment, policy, config_, session_.collectives()));

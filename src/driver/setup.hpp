@@ -19,13 +19,13 @@ namespace maniple {
 
 // What a verb keeps in memory on each rank: environments alone, with one of these (`evaluation`: a policy and
 // what its episodes returned), or only those of the evaluations of a policy that learns from data.
-enum class Holds { environments, policy, evaluation, learner, trials };
+enum class Holds { environments, policy, evaluation, learner, periodic_evaluation };
 
 // The evaluations of a policy while it is trained: environments of their own, each time the same episodes.
-class PolicyTrial {
+class PeriodicEvaluation {
  public:
   // Of the model of `simulation`; all of it outlives this.
-  PolicyTrial(const Config& config, const Simulation& simulation, Session& session);
+  PeriodicEvaluation(const Config& config, const Simulation& simulation, Session& session);
   // Collective; the same on every rank.
   EvaluationMeans evaluate(ActingPolicy& policy) const;
 
@@ -42,7 +42,7 @@ void check_training(const Config& config);
 std::string idle_ranks_text(const Partition& batch, int ranks, const std::string& of_what);
 
 // Prints the header and the memory estimate, refuses what cannot fit, then builds the simulation; of
-// Holds::trials as small a one as there can be, which stands for the task.
+// Holds::periodic_evaluation as small a one as there can be, which stands for the task.
 std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session, const std::string& verb,
                                               Holds holds);
 // What that takes.
@@ -77,7 +77,7 @@ bool fits(const RankMemory& memory, Session& session);
 // Refuses files of initial states and controls that are not as this program wrote them. Collective.
 void check_input_files(const Config& config, Session& session);
 // What a policy reads, is and gives, for CheckpointIdentity; not how it begins and learns, nor keys that
-// nothing reads. `cameras`: whose pictures it sees beside the observations.
+// nothing reads. `cameras`: whose images it sees beside the observations.
 std::string policy_lines(Config config, const PolicySizes& sizes, const std::vector<Camera>& cameras = {});
 // Keys that decide how a policy comes about, as "key: value".
 std::vector<std::string> settings_lines(Config config);

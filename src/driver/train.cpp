@@ -74,7 +74,7 @@ ExitCode train(const Config& given, Session& session) {
   if (const std::string text = effective_batch_text(given, session.size()); !text.empty()) info(text);
   const std::unique_ptr<Learner> learner = learner_of(config).make(
       {.config = config, .collectives = session.collectives(), .environment = simulation.get()});
-  const PolicyTrial trial(config, *simulation, session);
+  const PeriodicEvaluation periodic_evaluation(config, *simulation, session);
   DeviationWatch deviations(config);
   return run_training(*learner, {.config = config,
                                  .collectives = session.collectives(),
@@ -96,7 +96,7 @@ ExitCode train(const Config& given, Session& session) {
                                          report_bad_values(*simulation, session);
                                      },
                                  .at_end = [&] { report_incidents(*simulation, session); },
-                                 .evaluate = [&] { return trial.evaluate(*learner->policy()); },
+                                 .evaluate = [&] { return periodic_evaluation.evaluate(*learner->policy()); },
                                  .evaluate_every = config.evaluation.every,
                                  .has_success = simulation->success().elements > 0,
                                  .place = session.place()});

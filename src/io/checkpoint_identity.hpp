@@ -8,7 +8,7 @@
 
 namespace maniple {
 
-inline constexpr const char* kCamerasLine = "data.cameras";  // whose pictures a policy sees
+inline constexpr const char* kCamerasLine = "data.cameras";  // whose images a policy sees
 
 // What must agree before a checkpoint is loaded; a difference is an InputError that names the key.
 struct CheckpointIdentity {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <sstream>
 
+#include "kernels/base/pack.hpp"
 #include "src/io/hdf5.hpp"
 #include "src/io/isolated.hpp"
 #include "src/io/seal.hpp"
@@ -66,8 +67,6 @@ std::string read_isolated(const std::string& file, const SourceLocation& where, 
     throw InputError(where, place, "cannot be read", reason_of(error, file));
   }
 }
-
-constexpr double kLargestInput = 1e10;  // mjMAXVAL
 
 bool has_dataset(hid_t file, const std::string& name) {
   return H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0;
@@ -151,7 +150,7 @@ std::vector<double> InputDataset::read(const std::vector<std::int64_t>& first,
   const auto* numbers = static_cast<const double*>(memory.data());
   std::vector<double> values(numbers, numbers + total);
   for (std::size_t i = 0; i < total; ++i) {
-    if (std::abs(values[i]) <= kLargestInput) continue;
+    if (std::abs(values[i]) <= kLargestValue) continue;
     std::string position;
     std::size_t rest = i;
     for (std::size_t d = count.size(); d-- > 0;) {
@@ -168,7 +167,7 @@ std::vector<double> InputDataset::read(const std::vector<std::int64_t>& first,
         impl_->where, place, found + " at [" + position + "]",
         fmt::format("finite numbers within +-{:g}: MuJoCo resets states beyond these bounds, and sets all "
                     "controls to 0 where one is beyond",
-                    kLargestInput));
+                    kLargestValue));
   }
   return values;
 }

@@ -56,9 +56,9 @@ struct KeyFacts {
   NumberRange all;
   std::vector<NumberRange> components;  // of actions
 
-  bool pictures() const { return type == "uint8" && frame.size() == 3; }
+  bool images() const { return type == "uint8" && frame.size() == 3; }
   std::string shape() const {
-    if (pictures())
+    if (images())
       return fmt::format("images of {} x {}, {}", frame[0], frame[1], counted(frame[2], "channel"));
     return frame.empty() ? "number" : fmt::format("[{}]", fmt::join(frame, ", "));
   }
@@ -271,7 +271,7 @@ class Overview {
     const bool is_action = place.key == actions || place.key.starts_with(actions + "/");
     if (is_action && has_frames)
       episode.samples = episode.samples < 0 ? object.shape[0] : std::min(episode.samples, object.shape[0]);
-    if (!has_frames || key.type == "string" || key.type == "other" || key.pictures() || key.varies) return;
+    if (!has_frames || key.type == "string" || key.type == "other" || key.images() || key.varies) return;
 
     const bool rewards = place.key == "rewards", success = place.key == "infos/success",
                terminations = place.key == "terminations", truncations = place.key == "truncations";

@@ -50,7 +50,7 @@ std::string list_of(const std::vector<std::string>& names) {
   return fmt::format("{}{}", fmt::join(first, ", "), names.size() > most ? " ..." : "");
 }
 
-// What a frame of a dataset is: a number, a vector, or a picture [height, width, channels].
+// What a frame of a dataset is: a number, a vector, or a image [height, width, channels].
 std::string frame_text(const std::vector<int>& frame) {
   return frame.size() == 3 ? fmt::format("images of {}", fmt::join(frame, " x "))
                            : counted(frame.front(), "number") + " per frame";
@@ -192,14 +192,14 @@ class OpenFile {
     return found;
   }
 
-  // Frames of a dataset, and the shape of one: [size], or [height, width, channels] where pictures are
+  // Frames of a dataset, and the shape of one: [size], or [height, width, channels] where images are
   // allowed.
   std::pair<std::int64_t, std::vector<int>> extents(const std::string& path, const char* key,
-                                                    bool pictures = false) const {
+                                                    bool images = false) const {
     const hdf5::Dataset dataset = hdf5::open_dataset(file_, path);
     const std::string type = hdf5::type_of(dataset);
     const hdf5::Shape shape = hdf5::shape_of(dataset);
-    const bool many = pictures && shape.size() > 2;
+    const bool many = images && shape.size() > 2;
     const bool fits = many ? type == "uint8" && shape.size() == 4 : !shape.empty() && shape.size() <= 2;
     if (!reads_as_number(type) || !fits)
       refuse(key, path_, "/" + path + " is " + type + " " + hdf5::shape_text(shape),
@@ -489,8 +489,8 @@ DemonstrationContents contents_of(const std::string& description) {
     for (const std::int64_t size : numbers(0)) frame.push_back(static_cast<int>(size));
     check(frame.size() == 1 || frame.size() == 3);
     if (frame.size() == 3) {
-      found.cameras.push_back({name, frame[0], frame[1], frame[2], found.picture_bytes});
-      found.picture_bytes += found.cameras.back().bytes();
+      found.cameras.push_back({name, frame[0], frame[1], frame[2], found.image_bytes});
+      found.image_bytes += found.cameras.back().bytes();
     } else {
       found.observations.push_back({name, found.observation_width, frame.front()});
       found.observation_width += frame.front();
@@ -554,17 +554,12 @@ void check_names(const Config& config, const DemonstrationContents& contents) {
                        fmt::format("allowed: components of the action, 0 to {}", contents.action_width - 1));
 }
 
-// Reads one file into the rows and pictures of all.
+// Reads one file into the rows and images of all.
 class FrameReader {
  public:
   FrameReader(const Config& config, const DemonstrationContents& contents, const std::string& path,
-              float* rows, std::uint8_t* pictures)
-      : config_(config),
-        contents_(contents),
-        path_(path),
-        file_(config, path),
-        rows_(rows),
-        pictures_(pictures) {
+              float* rows, std::uint8_t* images)
+      : config_(config), contents_(contents), path_(path), file_(config, path), rows_(rows), images_(images) {
     const bool none = config.data.normalize_actions == DataNormalizer::none;
     bounded_.assign(static_cast<std::size_t>(contents.action_width), none);
     const bool reaches_beyond = config.learning.algorithm == "diffusion" ? !config.diffusion.clip_sample
@@ -578,7 +573,7 @@ class FrameReader {
     for (const DemonstrationContents::Key& key : contents_.observations)
       read_numbers(demonstration, file_.observation(demonstration.name, key.name), key.first, key.width);
     for (const DemonstrationContents::Camera& camera : contents_.cameras)
-      read_pictures(demonstration, file_.observation(demonstration.name, camera.name), camera);
+      read_images(demonstration, file_.observation(demonstration.name, camera.name), camera);
     int place = contents_.observation_width;
     for (const std::string& action : file_.actions(demonstration.name)) {
       const int size = file_.extents(action, kKey).second.front();
@@ -623,8 +618,8 @@ class FrameReader {
   }
 
   // Some frames at a time: a demonstration may have any number.
-  void read_pictures(const Demonstration& demonstration, const std::string& dataset,
-                     const DemonstrationContents::Camera& camera) {
+  void read_images(const Demonstration& demonstration, const std::string& dataset,
+                   const DemonstrationContents::Camera& camera) {
     constexpr std::size_t kMostBytes = std::size_t{1} << 24;
     const hdf5::Dataset opened = hdf5::open_dataset(file_.id(), dataset);
     const std::size_t size = camera.bytes();
@@ -639,7 +634,7 @@ class FrameReader {
       for (std::int64_t frame = 0; frame < frames; ++frame) {
         const auto row = static_cast<std::size_t>(demonstration.first + first + frame);
         std::copy_n(pixels_.data() + static_cast<std::size_t>(frame) * size, size,
-                    pictures_ + row * contents_.picture_bytes + camera.first);
+                    images_ + row * contents_.image_bytes + camera.first);
       }
       note_reading();
     }
@@ -650,7 +645,7 @@ class FrameReader {
   const std::string& path_;
   const OpenFile file_;
   float* const rows_;
-  std::uint8_t* const pictures_;
+  std::uint8_t* const images_;
   std::vector<bool> bounded_;  // components of the action that are to lie in [-1, 1]
   std::vector<float> values_;
   std::vector<std::uint8_t> pixels_;
@@ -682,7 +677,7 @@ std::int64_t checksum_of(const DemonstrationContents& contents, const void* numb
 
 }  // namespace
 
-DemonstrationContents look_at_demonstrations(const Config& config) {
+DemonstrationContents inspect_demonstrations(const Config& config) {
   std::vector<std::string> paths;
   std::vector<int> entries;  // of data.file, by path
   for (std::size_t entry = 0; entry < config.data.file.size(); ++entry)
@@ -729,7 +724,7 @@ Demonstrations::Demonstrations(const Config& config, DemonstrationContents conte
                                const std::string& directory)
     : contents_(std::move(contents)), memory_(std::make_unique<SharedMemory>(contents_.bytes(), directory)) {
   auto* const rows = static_cast<float*>(memory_->data());
-  auto* const pictures = static_cast<std::uint8_t*>(memory_->data()) + contents_.row_bytes();
+  auto* const images = static_cast<std::uint8_t*>(memory_->data()) + contents_.row_bytes();
   const std::vector<Demonstration>& all = contents_.demonstrations;
   // (a file comes once more where some of it is held out)
   std::vector<std::string> paths;
@@ -741,7 +736,7 @@ Demonstrations::Demonstrations(const Config& config, DemonstrationContents conte
     }
   first.push_back(all.size());
   read_isolated(config, paths, [&](std::size_t file) {
-    FrameReader reader(config, contents_, paths[file], rows, pictures);
+    FrameReader reader(config, contents_, paths[file], rows, images);
     for (std::size_t d = first[file]; d < first[file + 1]; ++d) {
       reader.read(all[d]);
       note_reading();

@@ -31,11 +31,11 @@ struct DemonstrationContents {
     std::string name;
     int first = 0, width = 0;  // of its numbers in a row
   };
-  // A key of pictures, [height][width][channels] of each frame.
+  // A key of images, [height][width][channels] of each frame.
   struct Camera {
     std::string name;
     int height = 0, width = 0, channels = 0;
-    std::size_t first = 0;  // of its bytes in a frame's pictures
+    std::size_t first = 0;  // of its bytes in a frame's images
 
     std::size_t bytes() const {
       return static_cast<std::size_t>(height) * static_cast<std::size_t>(width) *
@@ -44,8 +44,8 @@ struct DemonstrationContents {
   };
   std::vector<Key> observations;  // that are vectors
   std::vector<Camera> cameras;
-  std::size_t picture_bytes = 0;  // of a frame, of all cameras
-  int observation_width = 0;      // of all vectors together: a row is [observation, action]
+  std::size_t image_bytes = 0;  // of a frame, of all cameras
+  int observation_width = 0;    // of all vectors together: a row is [observation, action]
   int action_width = 0;
   // To learn from: of the first file, by number, then of the next; then likewise those that are held out.
   std::vector<Demonstration> demonstrations;
@@ -62,13 +62,13 @@ struct DemonstrationContents {
   std::size_t row_bytes() const {
     return static_cast<std::size_t>(frames) * static_cast<std::size_t>(row_width()) * sizeof(float);
   }
-  std::size_t bytes() const { return row_bytes() + static_cast<std::size_t>(frames) * picture_bytes; }
+  std::size_t bytes() const { return row_bytes() + static_cast<std::size_t>(frames) * image_bytes; }
 };
 
 // Looks into the files of data.file. InputError, which names the key of the deck and the file, where one is
 // damaged, has another layout, lacks an observation or a filter key, where filters have demonstrations in
-// common, or where demonstrations do not have the same widths, or pictures the same sizes.
-DemonstrationContents look_at_demonstrations(const Config& config);
+// common, or where demonstrations do not have the same widths, or images the same sizes.
+DemonstrationContents inspect_demonstrations(const Config& config);
 
 class Demonstrations {
  public:
@@ -82,9 +82,9 @@ class Demonstrations {
     return static_cast<const float*>(memory_->data()) + frame * contents_.row_width();
   }
   // [height][width][channels]
-  const std::uint8_t* picture(std::int64_t frame, const DemonstrationContents::Camera& camera) const {
+  const std::uint8_t* image(std::int64_t frame, const DemonstrationContents::Camera& camera) const {
     return static_cast<const std::uint8_t*>(memory_->data()) + contents_.row_bytes() +
-           static_cast<std::size_t>(frame) * contents_.picture_bytes + camera.first;
+           static_cast<std::size_t>(frame) * contents_.image_bytes + camera.first;
   }
   // Of all numbers, and of how they are divided.
   std::int64_t checksum() const { return checksum_; }

@@ -8,25 +8,24 @@ void BatchLoader::fill(std::int64_t step, std::int64_t part, LoadedBatch& batch)
   batch.partition =
       Partition(batch.batch.samples, input_.rank, input_.ranks, input_.block).part(part, input_.parts);
   const std::size_t block = static_cast<std::size_t>(input_.blocks.elements) * kTileWidth;
-  const std::size_t distance = static_cast<std::size_t>(batch.partition.tiles) * block;
-  batch.numbers = static_cast<std::size_t>(input_.blocks.steps) * distance;
+  const std::size_t step_stride = static_cast<std::size_t>(batch.partition.tiles) * block;
+  batch.numbers = static_cast<std::size_t>(input_.blocks.steps) * step_stride;
   std::fill_n(batch.blocks.data(), batch.numbers, 0.0f);
-  const std::size_t pictures = static_cast<std::size_t>(input_.blocks.pixels) * kTileWidth;
-  // (pictures where no sample is are some of earlier ones, which nothing is learned from)
-  batch.pixels = static_cast<std::size_t>(batch.partition.tiles) * pictures;
+  const std::size_t images = static_cast<std::size_t>(input_.blocks.pixels) * kTileWidth;
+  // (images where no sample is are some of earlier ones, which nothing is learned from)
+  batch.pixels = static_cast<std::size_t>(batch.partition.tiles) * images;
   SampleBlocks::Rows rows(static_cast<std::size_t>(input_.windows.shape().frames()));
   for (std::int64_t place = 0; place < batch.partition.envs(); ++place) {
     const std::int64_t of_all = batch.partition.first_env() + place;
     const std::int64_t sample = input_.sampler.sample(batch.batch.epoch, batch.batch.first + of_all);
     input_.windows.rows(input_.first_sample + sample, rows.data());
-    if (pictures > 0)
-      input_.blocks.lay_pictures(rows, step, of_all,
-                                 batch.pictures.data() +
-                                     static_cast<std::size_t>(place / kTileWidth) * pictures +
-                                     place % kTileWidth);
+    if (images > 0)
+      input_.blocks.lay_images(
+          rows, step, of_all,
+          batch.images.data() + static_cast<std::size_t>(place / kTileWidth) * images + place % kTileWidth);
     input_.blocks.lay(
         rows, batch.blocks.data() + static_cast<std::size_t>(place / kTileWidth) * block + place % kTileWidth,
-        distance);
+        step_stride);
   }
 }
 
@@ -38,8 +37,8 @@ BatchLoader::BatchLoader(const Input& input, std::int64_t first, std::int64_t af
     batch->blocks = Kokkos::View<float*, PinnedSpace>(
         "maniple::loaded_blocks", static_cast<std::size_t>(input.blocks.steps * input.blocks.elements) *
                                       static_cast<std::size_t>(input.tiles) * kTileWidth);
-    batch->pictures = Kokkos::View<std::uint8_t*, PinnedSpace>(
-        "maniple::loaded_pictures",
+    batch->images = Kokkos::View<std::uint8_t*, PinnedSpace>(
+        "maniple::loaded_images",
         static_cast<std::size_t>(input.blocks.pixels) * static_cast<std::size_t>(input.tiles) * kTileWidth);
     free_.push_back(std::move(batch));
   }

@@ -25,13 +25,13 @@ struct SampleBlocks {
   using Rows = std::vector<std::int64_t>;  // of the frames of a sample, the oldest first
 
   int elements = 0, steps = 1;
-  // Lays a sample; `distance` is from the block of a step to that of the next.
-  std::function<void(const Rows& rows, float* first, std::size_t distance)> lay;
-  // Lays the sample's pictures, those of all steps in one block of this many pixels. `place`: the sample's in
+  // Lays a sample; `step_stride` is from the block of a step to that of the next.
+  std::function<void(const Rows& rows, float* first, std::size_t step_stride)> lay;
+  // Lays the sample's images, those of all steps in one block of this many pixels. `place`: the sample's in
   // the update's batch over all ranks.
   int pixels = 0;
   std::function<void(const Rows& rows, std::int64_t update, std::int64_t place, std::uint8_t* first)>
-      lay_pictures = {};
+      lay_images = {};
 };
 
 // How many batches a rank has in memory at a time: those that wait, the one that is learned from, and a copy
@@ -53,7 +53,7 @@ struct LoadedBatch {
   Kokkos::View<float*, PinnedSpace> blocks;
   std::size_t numbers = 0;  // that this batch takes of them
   // [tile][pixels][32], likewise, and how many this batch takes of them
-  Kokkos::View<std::uint8_t*, PinnedSpace> pictures;
+  Kokkos::View<std::uint8_t*, PinnedSpace> images;
   std::size_t pixels = 0;
 };
 

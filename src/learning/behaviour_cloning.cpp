@@ -121,16 +121,17 @@ std::vector<IterationReport::Value> BehaviourCloning::losses() const {
 
 SampleBlocks BehaviourCloning::sample_blocks() const {
   using Rows = SampleBlocks::Rows;
-  SampleBlocks blocks{
-      .elements = layout_.elements,
-      .steps = shape_.sequence,
-      .lay = [this](const Rows& rows, float* first, std::size_t distance) { lay(rows, first, distance); }};
+  SampleBlocks blocks{.elements = layout_.elements,
+                      .steps = shape_.sequence,
+                      .lay = [this](const Rows& rows, float* first, std::size_t step_stride) {
+                        lay(rows, first, step_stride);
+                      }};
   if (cameras_) {
     blocks.pixels = shape_.frames() * pixels_of(cameras_->cameras());
-    blocks.lay_pictures = [this](const Rows& rows, std::int64_t update, std::int64_t place,
-                                 std::uint8_t* first) {
-      maniple::lay_pictures(cameras_->cameras(), demonstrations_, rows, config_.batch.seed, update, place,
-                            first);
+    blocks.lay_images = [this](const Rows& rows, std::int64_t update, std::int64_t place,
+                               std::uint8_t* first) {
+      maniple::lay_images(cameras_->cameras(), demonstrations_, rows, config_.batch.seed, update, place,
+                          first);
     };
   }
   return blocks;
@@ -138,25 +139,25 @@ SampleBlocks BehaviourCloning::sample_blocks() const {
 
 template <class Body>
 void BehaviourCloning::for_features(float* blocks, std::int64_t tiles, const Body& body) const {
-  const std::int64_t distance = std::int64_t{layout_.elements} * kTileWidth;
+  const std::int64_t step_stride = std::int64_t{layout_.elements} * kTileWidth;
   int place = layout_.observation + demonstrations_.contents().observation_width * shape_.stack;
   for (std::size_t camera = 0; camera < cameras_->cameras().size(); ++camera)
     for (int age = 0; age < shape_.stack; ++age) {
       const int count = cameras_->cameras()[camera].encoder.features;
       for (int step = 0; step < shape_.sequence; ++step) {
-        const FeatureMap<float> block{blocks + step * tiles * distance + place * kTileWidth, distance, 1,
-                                      count, count};
+        const FeatureMap<float> block{blocks + step * tiles * step_stride + place * kTileWidth, step_stride,
+                                      1, count, count};
         body(cameras_->features(camera, step + age), block, age == 0 || step == shape_.sequence - 1);
       }
       place += count;
     }
 }
 
-void BehaviourCloning::lay(const SampleBlocks::Rows& rows, float* first, std::size_t distance) const {
+void BehaviourCloning::lay(const SampleBlocks::Rows& rows, float* first, std::size_t step_stride) const {
   const DemonstrationContents& contents = demonstrations_.contents();
   const DataNormalization& normalization = policy_.normalization();
   for (int step = 0; step < shape_.sequence; ++step) {
-    float* const block = first + static_cast<std::size_t>(step) * distance;
+    float* const block = first + static_cast<std::size_t>(step) * step_stride;
     const auto element = [&](int e) -> float& { return block[e * kTileWidth]; };
     const std::int64_t* const stack = rows.data() + step;
     int place = 0;
@@ -179,7 +180,7 @@ void BehaviourCloning::lay(const SampleBlocks::Rows& rows, float* first, std::si
   }
 }
 
-void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures,
+void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* images,
                              std::int64_t update, double scale, double* totals) {
   const std::int64_t tiles = batch.partition.tiles;
   const int block_size = batch.partition.block;
@@ -193,7 +194,7 @@ void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std:
   if (cameras_) {
     Kokkos::deep_copy(totals_, 0.0);
     network_totals = totals_.data();
-    cameras_->encode(encoders, pictures, tiles, samples);
+    cameras_->encode(encoders, images, tiles, samples);
     for_features(blocks, tiles, [&](const FeatureMap<float>& features, const FeatureMap<float>& block, bool) {
       copy(features, block, false);
     });
@@ -236,7 +237,7 @@ void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std:
                [&](const FeatureMap<float>& delta, const FeatureMap<float>& block, bool first) {
                  copy(block, delta, !first);
                });
-  cameras_->backward(encoders, pictures, tiles, samples, exact, totals, after + count - 1);
+  cameras_->backward(encoders, images, tiles, samples, exact, totals, after + count - 1);
 }
 
 }  // namespace maniple

@@ -28,7 +28,7 @@ class BehaviourCloning : public ImitationModel {
   std::vector<IterationReport::Value> losses() const override;
   int workers() const override { return cameras_ ? 1 : workers_; }
   SampleBlocks sample_blocks() const override;
-  void learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures, std::int64_t update,
+  void learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* images, std::int64_t update,
              double scale, double* totals) override;
 
  private:
@@ -37,12 +37,12 @@ class BehaviourCloning : public ImitationModel {
   template <class Body>
   void for_features(float* blocks, std::int64_t tiles, const Body& body) const;
   // Lays observations and actions of a sample.
-  void lay(const SampleBlocks::Rows& rows, float* first, std::size_t distance) const;
+  void lay(const SampleBlocks::Rows& rows, float* first, std::size_t step_stride) const;
 
   const Demonstrations& demonstrations_;
   const Config config_;
   const WindowShape shape_;
-  std::unique_ptr<CameraEncoders> cameras_;  // null: there are no pictures
+  std::unique_ptr<CameraEncoders> cameras_;  // null: there are no images
   Policy policy_;
   const DemonstratedLayout layout_;
   const int workers_;

@@ -18,9 +18,9 @@
 
 namespace maniple {
 
-// The pictures of one camera, and what they are encoded by.
+// The images of one camera, and what they are encoded by.
 struct Camera {
-  DemonstrationContents::Camera pictures;
+  DemonstrationContents::Camera images;
   ImageEncoderShape encoder;  // of the crops
 
   // Numbers of a crop.
@@ -28,37 +28,37 @@ struct Camera {
 };
 
 // The cameras of the data, with crops as image.crop says. InputError, which names the key, where a crop is
-// larger than a picture or too small for an encoder.
+// larger than a image or too small for an encoder.
 std::vector<Camera> cameras_of(const Config& config, const DemonstrationContents& contents);
 // "agentview_image 84x84x3, wrist 32x32x3"
 std::string text_of(const std::vector<Camera>& cameras);
-// Numbers that the pictures of one frame become, and pixels of their crops.
+// Numbers that the images of one frame become, and pixels of their crops.
 int features_of(const std::vector<Camera>& cameras);
 int pixels_of(const std::vector<Camera>& cameras);
 
-// The crop that a camera's picture is cut to: its upper left corner.
+// The crop that a camera's image is cut to: its upper left corner.
 struct CropPlace {
   int row = 0, column = 0;
 };
 CropPlace middle_crop(const Camera& camera);
-// Uniform over all places, by (seed, update, place of the sample in the batch of all ranks, picture of the
+// Uniform over all places, by (seed, update, place of the sample in the batch of all ranks, image of the
 // sample).
 CropPlace random_crop(const Camera& camera, std::uint32_t seed, std::int64_t update, std::int64_t place,
-                      int picture);
+                      int image);
 
 // In the place of the number of an update: held out samples are looked at.
 constexpr std::int64_t kHeldOut = -1;
 
-// Lays the pictures of a sample among those of its tile, [frame][camera][height][width][channels][32], with
+// Lays the images of a sample among those of its tile, [frame][camera][height][width][channels][32], with
 // random crops, or, where the sample is held out, crops of the middle. `rows`: the rows of the sample's
 // frames, the oldest first. `first`: the first number of the sample's lane.
-void lay_pictures(const std::vector<Camera>& cameras, const Demonstrations& demonstrations,
-                  const std::vector<std::int64_t>& rows, std::uint32_t seed, std::int64_t update,
-                  std::int64_t place, std::uint8_t* first);
+void lay_images(const std::vector<Camera>& cameras, const Demonstrations& demonstrations,
+                const std::vector<std::int64_t>& rows, std::uint32_t seed, std::int64_t update,
+                std::int64_t place, std::uint8_t* first);
 
 class CameraEncoders {
  public:
-  // For samples with `frames` pictures of each camera, at most `tiles` tiles of them at a time.
+  // For samples with `frames` images of each camera, at most `tiles` tiles of them at a time.
   // `mixed`: see ImageEncoder.
   CameraEncoders(const std::vector<Camera>& cameras, int frames, std::int64_t tiles, bool mixed);
   // Bytes on the device, without the parameters.
@@ -75,10 +75,10 @@ class CameraEncoders {
   void describe(Archive& archive, const float* parameters);
   void restored(float* parameters) const;
 
-  // Encodes all frames of `tiles` tiles of samples, whose pictures lie as lay_pictures() lays them.
+  // Encodes all frames of `tiles` tiles of samples, whose images lie as lay_images() lays them.
   void encode(const float* parameters, const std::uint8_t* pixels, std::int64_t tiles,
               const TileSamples& samples);
-  // Features of a camera's pictures of one frame of the samples, and later their derivatives.
+  // Features of a camera's images of one frame of the samples, and later their derivatives.
   FeatureMap<float> features(std::size_t camera, int frame) const;
   // After encode() with the same arguments: adds the gradient, given the derivatives by the features. Both
   // pointers as in ImageEncoder::backward().

@@ -78,7 +78,7 @@ DataNormalization normalization_of(const Config& config, const Demonstrations& d
 void DataNormalization::describe(Archive& archive) {
   const auto unit = [&](const std::string& name, std::vector<float>& values, const std::string& unit_name,
                         const std::string& description) {
-    if (values.empty()) return;  // a policy may see pictures alone
+    if (values.empty()) return;  // a policy may see images alone
     archive.replicated("policy/" + name, values.data(), values.size(), unit_name, description);
   };
   unit("observation_mean", observation_mean, "observation", "taken from each observation");

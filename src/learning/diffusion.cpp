@@ -23,7 +23,7 @@ void add_losses(const Numbers<double>& sums, int blocks, bool exact, double* los
       });
 }
 
-// For the runs of tiles that the denoising network works on; null: there are no pictures.
+// For the runs of tiles that the denoising network works on; null: there are no images.
 std::unique_ptr<CameraEncoders> make_cameras(const Config& config, const DemonstrationContents& contents,
                                              std::int64_t tiles) {
   const std::vector<Camera> cameras = cameras_of(config, contents);
@@ -98,11 +98,11 @@ SampleBlocks Diffusion::sample_blocks() const {
                       .lay = [this](const Rows& rows, float* block, std::size_t) { lay(rows, block); }};
   if (cameras_) {
     blocks.pixels = cameras_->frames() * pixels_of(cameras_->cameras());
-    blocks.lay_pictures = [this](const Rows& rows, std::int64_t update, std::int64_t place,
-                                 std::uint8_t* first) {
+    blocks.lay_images = [this](const Rows& rows, std::int64_t update, std::int64_t place,
+                               std::uint8_t* first) {
       const Rows seen(rows.begin(), rows.begin() + cameras_->frames());
-      maniple::lay_pictures(cameras_->cameras(), demonstrations_, seen, config_.batch.seed, update, place,
-                            first);
+      maniple::lay_images(cameras_->cameras(), demonstrations_, seen, config_.batch.seed, update, place,
+                          first);
     };
   }
   return blocks;
@@ -110,20 +110,20 @@ SampleBlocks Diffusion::sample_blocks() const {
 
 template <class Body>
 void Diffusion::for_features(float* samples, const Body& body) const {
-  const std::int64_t distance = std::int64_t{data_.elements} * kTileWidth;
+  const std::int64_t tile_stride = std::int64_t{data_.elements} * kTileWidth;
   int place = data_.condition;
   for (int frame = 0; frame < cameras_->frames(); ++frame) {
     place += demonstrations_.contents().observation_width;
     for (std::size_t camera = 0; camera < cameras_->cameras().size(); ++camera) {
       const int count = cameras_->cameras()[camera].encoder.features;
       body(cameras_->features(camera, frame),
-           FeatureMap<float>{samples + place * kTileWidth, distance, 1, count, count});
+           FeatureMap<float>{samples + place * kTileWidth, tile_stride, 1, count, count});
       place += count;
     }
   }
 }
 
-void Diffusion::learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures,
+void Diffusion::learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* images,
                       std::int64_t update, double scale, double* totals) {
   const bool exact = config_.learning.reduction == Reduction::exact;
   double* const loss = totals + parameters_.extent(0);
@@ -140,7 +140,7 @@ void Diffusion::learn(const LoadedBatch& batch, float* blocks, const std::uint8_
     };
     const std::uint8_t* pixels = nullptr;
     if (cameras_) {
-      pixels = pictures + first * cameras_->frames() * pixels_of(cameras_->cameras()) * kTileWidth;
+      pixels = images + first * cameras_->frames() * pixels_of(cameras_->cameras()) * kTileWidth;
       cameras_->encode(parameters_.data(), pixels, tiles, real);
       for_features(samples, copy);
     }
@@ -158,15 +158,15 @@ void Diffusion::learn(const LoadedBatch& batch, float* blocks, const std::uint8_
                                     .update = static_cast<std::uint32_t>(update),
                                     .first_sample = batch.partition.first_env() + first * kTileWidth};
     for_tiles("maniple::add_noise", tiles, tile_workers(tiles), add_noise);
-    const std::int64_t distance = std::int64_t{layout_.elements} * kTileWidth;
+    const std::int64_t tile_stride = std::int64_t{layout_.elements} * kTileWidth;
     const auto part = [&](int element) { return blocks_.data() + element * kTileWidth; };
     const UnetInput<float> input{
         .tiles = tiles,
-        .noisy = {part(layout_.noisy), distance},
-        .step = {part(layout_.step), distance},
+        .noisy = {part(layout_.noisy), tile_stride},
+        .step = {part(layout_.step), tile_stride},
         .condition = {samples + data_.condition * kTileWidth, std::int64_t{data_.elements} * kTileWidth},
         .samples = real};
-    unet_.forward(network_parameters_, input, {part(layout_.prediction), distance});
+    unet_.forward(network_parameters_, input, {part(layout_.prediction), tile_stride});
     const DenoisingLoss<float> denoising_loss{.data = data_,
                                               .layout = layout_,
                                               .samples = samples,
@@ -180,7 +180,7 @@ void Diffusion::learn(const LoadedBatch& batch, float* blocks, const std::uint8_
     TileRun<float> condition_delta;
     if (cameras_)
       condition_delta = {samples + data_.condition * kTileWidth, std::int64_t{data_.elements} * kTileWidth};
-    unet_.backward(network_parameters_, input, {part(layout_.delta), distance}, exact,
+    unet_.backward(network_parameters_, input, {part(layout_.delta), tile_stride}, exact,
                    totals + policy_.first_of_network(), inexact, condition_delta);
     if (!cameras_) continue;
     for_features(samples, [&](const FeatureMap<float>& delta, const FeatureMap<float>& condition) {

@@ -26,7 +26,7 @@ class Diffusion : public ImitationModel {
   std::vector<IterationReport::Value> losses() const override;
   int workers() const override { return 1; }
   SampleBlocks sample_blocks() const override;
-  void learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures, std::int64_t update,
+  void learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* images, std::int64_t update,
              double scale, double* totals) override;
   // The averages follow.
   void stepped() override;
@@ -45,7 +45,7 @@ class Diffusion : public ImitationModel {
 
   const Demonstrations& demonstrations_;
   const Config config_;
-  std::unique_ptr<CameraEncoders> cameras_;  // null: there are no pictures
+  std::unique_ptr<CameraEncoders> cameras_;  // null: there are no images
   DiffusionPolicy policy_;
   const SequenceLayout data_;
   const DenoisingLayout layout_;

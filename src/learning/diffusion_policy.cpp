@@ -23,30 +23,32 @@ void copy_left(const TiledView<float>& memory, int element, const Kokkos::View<f
       });
 }
 
-// Each environment has the plan that its own episode asks for; those that need a new one at a control step
-// are gathered into tiles, since what a plan is does not depend on its place there.
-class PlanRunner : public PolicyRunner {
+// Each environment has the action sequence that its own episode asks for; those that need a new one at a
+// control step are gathered into tiles, since a sequence does not depend on its place there.
+class ActionSequenceRunner : public PolicyRunner {
  public:
-  PlanRunner(DiffusionPolicy& policy, Environment& environment)
+  ActionSequenceRunner(DiffusionPolicy& policy, Environment& environment)
       : PolicyRunner(environment),
         policy_(policy),
         layout_(environment.num_observations(), policy.config().observation_horizon,
                 environment.num_actions(), policy.config().action_horizon),
         denoising_(policy.config().prediction_horizon * environment.num_actions()),
         steps_(policy.schedule().denoising()),
-        memory_("maniple::plans", environment.partition().tiles, layout_.elements),
-        left_("maniple::plans_left", static_cast<std::size_t>(environment.partition().tiles * kTileWidth)),
+        memory_("maniple::action_sequences", environment.partition().tiles, layout_.elements),
+        left_("maniple::actions_left", static_cast<std::size_t>(environment.partition().tiles * kTileWidth)),
         left_host_(Kokkos::create_mirror_view(left_)),
-        conditions_("maniple::plan_conditions", lanes() * static_cast<std::size_t>(policy.shape().condition)),
-        blocks_("maniple::plan_blocks", lanes() * static_cast<std::size_t>(denoising_.elements)),
-        local_("maniple::planned_environments", lanes()),
-        global_("maniple::planned_global_environments", lanes()),
+        conditions_("maniple::action_sequence_conditions",
+                    lanes() * static_cast<std::size_t>(policy.shape().condition)),
+        blocks_("maniple::action_sequence_blocks", lanes() * static_cast<std::size_t>(denoising_.elements)),
+        local_("maniple::sampled_environments", lanes()),
+        global_("maniple::sampled_global_environments", lanes()),
         observation_mean_(
-            to_device("maniple::plan_observation_mean", policy.normalization().observation_mean)),
-        observation_scale_(
-            to_device("maniple::plan_observation_scale", policy.normalization().observation_scale)),
-        action_mean_(to_device("maniple::plan_action_mean", policy.normalization().action_mean)),
-        action_scale_(to_device("maniple::plan_action_scale", policy.normalization().action_scale)) {}
+            to_device("maniple::action_sequence_observation_mean", policy.normalization().observation_mean)),
+        observation_scale_(to_device("maniple::action_sequence_observation_scale",
+                                     policy.normalization().observation_scale)),
+        action_mean_(to_device("maniple::action_sequence_action_mean", policy.normalization().action_mean)),
+        action_scale_(
+            to_device("maniple::action_sequence_action_scale", policy.normalization().action_scale)) {}
 
   // What a diffusion policy does is always drawn: it has no mean action.
   void act(Determinism, std::uint32_t seed, std::int64_t control_step) override {
@@ -57,20 +59,20 @@ class PlanRunner : public PolicyRunner {
                                                     .memory = memory_,
                                                     .mean = observation_mean_,
                                                     .scale = observation_scale_});
-    const std::vector<std::int64_t> envs = without_plan();
+    const std::vector<std::int64_t> envs = without_actions();
     for (std::size_t first = 0; first < envs.size(); first += lanes())
-      plan(envs.data() + first, std::min(envs.size() - first, lanes()), seed,
-           static_cast<std::uint32_t>(control_step));
+      sample(envs.data() + first, std::min(envs.size() - first, lanes()), seed,
+             static_cast<std::uint32_t>(control_step));
     Kokkos::parallel_for(
-        "maniple::do_plans", Range(0, padded),
-        DoPlans<float>{.layout = layout_, .memory = memory_, .action = environment_.action()});
+        "maniple::take_actions", Range(0, padded),
+        TakeActions<float>{.layout = layout_, .memory = memory_, .action = environment_.action()});
   }
   void forget_ended() override { forget_states(environment_, memory_); }
 
  private:
   std::size_t lanes() const { return static_cast<std::size_t>(policy_.network().most_tiles()) * kTileWidth; }
 
-  std::vector<std::int64_t> without_plan() const {
+  std::vector<std::int64_t> without_actions() const {
     copy_left(memory_, layout_.left, left_);
     Kokkos::deep_copy(left_host_, left_);
     std::vector<std::int64_t> envs;
@@ -79,7 +81,7 @@ class PlanRunner : public PolicyRunner {
     return envs;
   }
 
-  void plan(const std::int64_t* envs, std::size_t count, std::uint32_t seed, std::uint32_t control_step) {
+  void sample(const std::int64_t* envs, std::size_t count, std::uint32_t seed, std::uint32_t control_step) {
     const auto tiles = static_cast<int>((count + kTileWidth - 1) / kTileWidth);
     const auto places = std::int64_t{tiles} * kTileWidth;
     const auto local = Kokkos::create_mirror_view(local_), global = Kokkos::create_mirror_view(global_);
@@ -100,38 +102,38 @@ class PlanRunner : public PolicyRunner {
                            .next_step = steps_.front().step,
                            .seed = seed,
                            .control_step = control_step};
-    for_tiles("maniple::begin_plans", tiles, tile_workers(tiles), denoise);
-    const std::int64_t distance = std::int64_t{denoising_.elements} * kTileWidth;
+    for_tiles("maniple::begin_action_sequences", tiles, tile_workers(tiles), denoise);
+    const std::int64_t tile_stride = std::int64_t{denoising_.elements} * kTileWidth;
     const auto part = [&](int element) { return blocks_.data() + element * kTileWidth; };
     const UnetInput<float> input{
         .tiles = tiles,
-        .noisy = {part(denoising_.noisy), distance},
-        .step = {part(denoising_.step), distance},
+        .noisy = {part(denoising_.noisy), tile_stride},
+        .step = {part(denoising_.step), tile_stride},
         .condition = {conditions_.data(), std::int64_t{policy_.shape().condition} * kTileWidth}};
     denoise.begins = false;
     for (std::size_t i = 0; i < steps_.size(); ++i) {
-      policy_.network().forward(policy_.parameters(), input, {part(denoising_.prediction), distance});
+      policy_.network().forward(policy_.parameters(), input, {part(denoising_.prediction), tile_stride});
       denoise.coefficients = steps_[i];
       denoise.number = static_cast<int>(i) + 1;
       denoise.next_step = i + 1 < steps_.size() ? steps_[i + 1].step : 0;
       for_tiles("maniple::denoise", tiles, tile_workers(tiles), denoise);
     }
-    Kokkos::parallel_for("maniple::keep_plans", Range(0, places),
-                         KeepPlans<float>{.layout = layout_,
-                                          .denoising = denoising_,
-                                          .memory = memory_,
-                                          .envs = local_.data(),
-                                          .blocks = blocks_.data(),
-                                          .mean = action_mean_,
-                                          .scale = action_scale_});
+    Kokkos::parallel_for("maniple::store_action_sequences", Range(0, places),
+                         StoreActionSequences<float>{.layout = layout_,
+                                                     .denoising = denoising_,
+                                                     .memory = memory_,
+                                                     .envs = local_.data(),
+                                                     .blocks = blocks_.data(),
+                                                     .mean = action_mean_,
+                                                     .scale = action_scale_});
   }
 
   DiffusionPolicy& policy_;
-  const PlanLayout layout_;
+  const ActionSequenceLayout layout_;
   const DenoisingLayout denoising_;
   const std::vector<DenoisingStep> steps_;
   const TiledView<float> memory_;
-  const Kokkos::View<float*, MemorySpace> left_;  // actions that are left of the plan of each environment
+  const Kokkos::View<float*, MemorySpace> left_;  // actions left of each environment's sequence
   const Kokkos::View<float*, MemorySpace>::HostMirror left_host_;
   const Kokkos::View<float*, MemorySpace> conditions_, blocks_;
   const Kokkos::View<std::int64_t*, MemorySpace> local_, global_;
@@ -193,7 +195,7 @@ std::size_t DiffusionPolicy::bytes(const Config& config, int observations, int a
 }
 
 std::unique_ptr<PolicyRunner> DiffusionPolicy::act_in(Environment& environment) {
-  return std::make_unique<PlanRunner>(*this, environment);
+  return std::make_unique<ActionSequenceRunner>(*this, environment);
 }
 
 void DiffusionPolicy::describe(Archive& archive) {

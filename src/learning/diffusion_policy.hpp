@@ -22,9 +22,9 @@ int tiles_of_run(const UnetShape& shape, std::int64_t tiles);
 
 class DiffusionPolicy : public ActingPolicy {
  public:
-  // Plans for at most 32 x `tiles` environments at a time. `cameras`: encoders whose features stand behind
-  // the observations of each frame, and whose parameters are the first of the policy; they outlive it. Null:
-  // it sees no pictures.
+  // Samples the actions of at most 32 x `tiles` environments at a time. `cameras`: encoders whose features
+  // stand behind the observations of each frame, and whose parameters are the first of the policy; they
+  // outlive it. Null: it sees no images.
   DiffusionPolicy(const Config& config, int observations, int actions, std::int64_t tiles,
                   CameraEncoders* cameras = nullptr);
   // Bytes on a rank.

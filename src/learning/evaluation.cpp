@@ -70,7 +70,7 @@ std::int64_t wanted_episodes(const Config& config, std::int64_t envs) {
   return config.evaluation.episodes > 0 ? config.evaluation.episodes : envs;
 }
 
-std::int64_t trial_environments(const Config& config) {
+std::int64_t periodic_evaluation_environments(const Config& config) {
   constexpr std::int64_t kMost = 100;  // where evaluation.episodes says nothing
   return std::min(config.batch.num_envs, config.evaluation.episodes > 0 ? config.evaluation.episodes : kMost);
 }

@@ -46,7 +46,7 @@ Summary summary_of(const std::vector<double>& values);
 std::int64_t wanted_episodes(const Config& config, std::int64_t envs);
 
 // Environments of the evaluations while a policy is trained, over all ranks.
-std::int64_t trial_environments(const Config& config);
+std::int64_t periodic_evaluation_environments(const Config& config);
 
 // Environments on a terrain stay in their rows. Runs every environment from a fresh episode until each has
 // finished the same number of episodes (evaluation.episodes / num_envs, rounded up; one each for 0) and keeps

@@ -279,7 +279,7 @@ struct EncoderForward : LayerPass<T> {
     const ImageEncoderShape& shape = memory.shape;
     const FeatureMap<T> image = kept(plan.image);
     const PadPixels<T> pad{.pixels = pixels.first,
-                           .distance = pixels.distance,
+                           .tile_stride = pixels.tile_stride,
                            .height = shape.height,
                            .width = shape.width,
                            .channels = shape.channels,

@@ -17,7 +17,7 @@ RankTiles::RankTiles(const Config& config, int ranks) : block(block_of_samples(c
   of_batch =
       most_tiles(Partition(config.learning.batch_size, 0, 1, block), ranks, config.learning.accumulate);
   if (config.task.present && config.evaluation.every > 0)
-    acting = most_tiles(environments_of(config, trial_environments(config), 0, 1), ranks);
+    acting = most_tiles(environments_of(config, periodic_evaluation_environments(config), 0, 1), ranks);
 }
 
 std::int64_t ImitationLearner::iterations(const LearningConfig& config) {
@@ -40,8 +40,8 @@ ImitationLearner::ImitationLearner(const Demonstrations& demonstrations, const C
       blocks_("maniple::demonstrated_blocks",
               static_cast<std::size_t>(sample_blocks_.steps * tiles_.of_batch * sample_blocks_.elements *
                                        kTileWidth)),
-      pictures_("maniple::demonstrated_pictures",
-                static_cast<std::size_t>(tiles_.of_batch * sample_blocks_.pixels * kTileWidth)),
+      images_("maniple::demonstrated_images",
+              static_cast<std::size_t>(tiles_.of_batch * sample_blocks_.pixels * kTileWidth)),
       checksum_(demonstrations.checksum()),
       batch_size_(config.learning.batch_size),
       places_(sampler_.samples_per_epoch()) {
@@ -113,8 +113,8 @@ void ImitationLearner::learn(const LoadedBatch& batch, std::int64_t update, doub
   const auto numbers = std::make_pair(std::size_t{0}, batch.numbers);
   Kokkos::deep_copy(Kokkos::subview(blocks_, numbers), Kokkos::subview(batch.blocks, numbers));
   const auto pixels = std::make_pair(std::size_t{0}, batch.pixels);
-  Kokkos::deep_copy(Kokkos::subview(pictures_, pixels), Kokkos::subview(batch.pictures, pixels));
-  model_->learn(batch, blocks_.data(), pictures_.data(), update, optimizer_.scale(), totals);
+  Kokkos::deep_copy(Kokkos::subview(images_, pixels), Kokkos::subview(batch.images, pixels));
+  model_->learn(batch, blocks_.data(), images_.data(), update, optimizer_.scale(), totals);
 }
 
 double ImitationLearner::validation_loss(const std::function<void()>& between_steps) {
@@ -122,10 +122,9 @@ double ImitationLearner::validation_loss(const std::function<void()>& between_st
   // one batch of all, whose samples have the same places each time
   const Sampler sampler({{.samples = samples}}, config_.batch.seed, samples, false);
   SampleBlocks blocks = sample_blocks_;
-  blocks.lay_pictures = [lay = sample_blocks_.lay_pictures](const SampleBlocks::Rows& rows, std::int64_t,
-                                                            std::int64_t place, std::uint8_t* to) {
-    lay(rows, kHeldOut, place, to);
-  };
+  blocks.lay_images = [lay = sample_blocks_.lay_images](const SampleBlocks::Rows& rows, std::int64_t,
+                                                        std::int64_t place,
+                                                        std::uint8_t* to) { lay(rows, kHeldOut, place, to); };
   // as many on each rank, since all ranks may leave between two; those of some are empty
   const std::int64_t tiles = most_tiles(Partition(samples, 0, 1, tiles_.block), collectives_.size());
   const std::int64_t parts = (tiles + tiles_.of_batch - 1) / tiles_.of_batch;

@@ -45,10 +45,10 @@ class ImitationModel {
   // Numbers of a sample's block, those of the steps of a sequence apart, and how they are laid.
   virtual SampleBlocks sample_blocks() const = 0;
   // Adds gradient and losses of the samples of a batch, or of a part of one, times `scale` to
-  // totals[worker][gradient ..., losses ..., inexact terms]. `blocks` and `pictures`: of these samples, on
+  // totals[worker][gradient ..., losses ..., inexact terms]. `blocks` and `images`: of these samples, on
   // the device. `update`: of all epochs, or kHeldOut, where nobody asks for the gradient.
-  virtual void learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures,
-                     std::int64_t update, double scale, double* totals) = 0;
+  virtual void learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* images, std::int64_t update,
+                     double scale, double* totals) = 0;
   // The optimizer has made a step.
   virtual void stepped() {}
   // The metrics that it reports.
@@ -127,7 +127,7 @@ class ImitationLearner : public Learner {
   TotalsSum sum_;
   Optimizer optimizer_;
   Numbers<float> blocks_;  // of a batch, as LoadedBatch has them
-  Numbers<std::uint8_t> pictures_;
+  Numbers<std::uint8_t> images_;
   std::unique_ptr<BatchLoader> loader_;  // from the first iteration on
 
   std::int64_t step_ = 0, iteration_ = 0;  // updates and iterations done

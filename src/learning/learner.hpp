@@ -38,7 +38,7 @@ struct IterationReport {
 struct LearnerMemory {
   std::size_t network_bytes = 0;   // whatever the batch: parameters, their gradients and moments, scratch
   std::size_t batch_bytes = 0;     // what it keeps of its environments or data
-  std::size_t encoder_bytes = 0;   // of encoders of pictures, their parameters apart
+  std::size_t encoder_bytes = 0;   // of encoders of images, their parameters apart
   std::size_t snapshot_bytes = 0;  // in the loop's copy of the last finished iteration
 
   LearnerMemory& operator+=(const LearnerMemory& part) {

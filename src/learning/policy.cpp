@@ -592,7 +592,7 @@ void Policy::rescale_values(double factor, double offset) {
 
 void Policy::upload_normalizer() {
   if (imitates_) {
-    // the features of pictures, which follow the observations of the data, stay as they are
+    // the features of images, which follow the observations of the data, stay as they are
     used_mean_.assign(used_mean_.size(), 0.0f);
     used_scale_.assign(used_scale_.size(), 1.0f);
     std::copy(normalization_.observation_mean.begin(), normalization_.observation_mean.end(),

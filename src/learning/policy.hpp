@@ -62,7 +62,7 @@ struct ObservationNormalizer {
 class Policy : public ActingPolicy {
  public:
   // `cameras`: encoders whose features are the policy's last observations, and whose parameters are its
-  // first; they outlive it. Null: it sees no pictures.
+  // first; they outlive it. Null: it sees no images.
   Policy(const Config& config, const PolicySizes& sizes, CameraEncoders* cameras = nullptr);
 
   // The states of recurrent cells at the beginning of episodes; no elements where there are no such cells.

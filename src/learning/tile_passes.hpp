@@ -43,7 +43,7 @@ struct Slots {
 template <class T>
 FeatureMap<T> slot_map(const Numbers<T>& memory, int most_tiles, const Slot& slot) {
   FeatureMap<T> map;
-  map.distance = slot.elements() * kTileWidth;
+  map.tile_stride = slot.elements() * kTileWidth;
   map.first = memory.data() + slot.first * most_tiles * kTileWidth + slot.first_channel * kTileWidth;
   map.frames = slot.frames;
   map.channels = slot.channels;
@@ -52,7 +52,7 @@ FeatureMap<T> slot_map(const Numbers<T>& memory, int most_tiles, const Slot& slo
 }
 template <class T>
 FeatureMap<T> run_map(const TileRun<T>& run, int frames, int channels) {
-  return {run.first, run.distance, frames, channels, channels};
+  return {run.first, run.tile_stride, frames, channels, channels};
 }
 
 // Elements that the workers' blocks of packed weights take.

@@ -7,14 +7,14 @@
 
 namespace maniple {
 
-// An array of each tile of a run, [tile][elements][32]: the arrays may be parts of larger blocks, whose
-// distance is given. In the memory of the device.
+// An array of each tile of a run, [tile][elements][32]: the arrays may be parts of larger blocks. In
+// the memory of the device.
 template <class T>
 struct TileRun {
   T* first = nullptr;
-  std::int64_t distance = 0;  // from tile to tile, in elements of T
+  std::int64_t tile_stride = 0;  // from tile to tile, in elements of T
 
-  MANIPLE_FUNCTION T* tile(std::int64_t t) const { return first + t * distance; }
+  MANIPLE_FUNCTION T* tile(std::int64_t t) const { return first + t * tile_stride; }
 };
 
 }  // namespace maniple

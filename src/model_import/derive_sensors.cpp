@@ -5,6 +5,7 @@
 
 #include "kernels/model/geom_pair_types.hpp"
 #include "kernels/model/sensor_types.hpp"
+#include "src/model_import/geom_pairs.hpp"
 
 namespace maniple {
 namespace {
@@ -75,15 +76,6 @@ int contact_match(const Model<double>& m, int geom1, int geom2, int sensor) {
   if (type1 == object_unknown) return regular2 ? 1 : -1;
   if (regular1 && regular2) return 1;
   return reverse1 && reverse2 ? -1 : 0;
-}
-
-// The geoms of a body, or one geom.
-struct GeomRange {
-  int first, end;
-};
-GeomRange geoms_of(const Model<double>& m, int type, int id) {
-  if (type != object_body) return {id, id + 1};
-  return {m.body_geomadr[id], m.body_geomadr[id] + m.body_geomnum[id]};
 }
 
 // visit(geom1, geom2, row of their types) for each pair whose distance sensor i measures, in MuJoCo's order.

@@ -16,6 +16,17 @@ struct GeomPair {
   int pair;          // number of the explicit pair; -1: from contype and conaffinity
 };
 
+// The geoms of a body, or one geom: what a distance sensor names as its object or reference
+// (mj_geomDistance).
+struct GeomRange {
+  int first, end;
+};
+template <class AnyModel>
+GeomRange geoms_of(const AnyModel& m, int type, int id) {
+  if (type != object_body) return {id, id + 1};
+  return {m.body_geomadr[id], m.body_geomadr[id] + m.body_geomnum[id]};
+}
+
 // Dimension of a pair's contacts: its own, else that of the geom with the higher priority, else the larger.
 template <class AnyModel>
 int condim_of(const AnyModel& m, const GeomPair& geompair) {

@@ -150,13 +150,10 @@ void import_meshes(const mjModel& m, ModelNumbers& numbers, ModelSizes& sizes) {
       if (is_mesh(geom)) number[static_cast<std::size_t>(m.geom_dataid[geom])] = 0;
   for (int i = 0; i < m.nsensor; ++i) {
     if (!is_of_distance(m.sensor_type[i])) continue;
-    for (const auto& [type, id] : {std::pair{m.sensor_objtype[i], m.sensor_objid[i]},
-                                   std::pair{m.sensor_reftype[i], m.sensor_refid[i]}}) {
-      const int first = type == mjOBJ_BODY ? m.body_geomadr[id] : id,
-                end = type == mjOBJ_BODY ? first + m.body_geomnum[id] : id + 1;
-      for (int geom = first; geom < end; ++geom)
+    for (const GeomRange& geoms : {geoms_of(m, m.sensor_objtype[i], m.sensor_objid[i]),
+                                   geoms_of(m, m.sensor_reftype[i], m.sensor_refid[i])})
+      for (int geom = geoms.first; geom < geoms.end; ++geom)
         if (is_mesh(geom)) number[static_cast<std::size_t>(m.geom_dataid[geom])] = 0;
-    }
   }
   int kept = 0;
   for (int mesh = 0; mesh < m.nmesh; ++mesh) {

@@ -493,12 +493,9 @@ class Inspection {
   template <class Bad>
   void distance(int i, const Bad& bad) {
     std::set<int> types;
-    for (const auto& [type, id] : {std::pair{m_.sensor_objtype[i], m_.sensor_objid[i]},
-                                   std::pair{m_.sensor_reftype[i], m_.sensor_refid[i]}}) {
-      const int first = type == mjOBJ_BODY ? m_.body_geomadr[id] : id,
-                count = type == mjOBJ_BODY ? m_.body_geomnum[id] : 1;
-      types.insert(m_.geom_type + first, m_.geom_type + first + count);
-    }
+    for (const GeomRange& geoms : {geoms_of(m_, m_.sensor_objtype[i], m_.sensor_objid[i]),
+                                   geoms_of(m_, m_.sensor_reftype[i], m_.sensor_refid[i])})
+      types.insert(m_.geom_type + geoms.first, m_.geom_type + geoms.end);
     if (types.contains(mjGEOM_HFIELD) || types.contains(mjGEOM_SDF))
       bad("measures the distance of a height field or a signed distance field; supported: other shapes");
     else if (m_.opt.disableflags & mjDSBL_NATIVECCD)

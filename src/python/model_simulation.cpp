@@ -11,7 +11,7 @@
 #include "src/model_import/vary.hpp"
 #include "src/python/batch_parts.hpp"
 #include "src/python/kokkos.hpp"
-#include "src/python/put_aside.hpp"
+#include "src/python/saved_environments.hpp"
 #include "src/simulation/environment_blocks.hpp"
 #include "src/tasks/prepared.hpp"
 
@@ -37,8 +37,6 @@ std::vector<std::pair<std::string, int>> state_sizes(const ModelSizes& sizes) {
           {"model_values", sizes.nmodelvalue}};
 }
 
-constexpr double kLargestControl = 1e10;  // mjMAXVAL
-
 // Which environments' rollouts have ended, as in mujoco.rollout: by a step that found a bad state or control,
 // whose outcome is repeated from then on.
 class EndedRollouts {
@@ -53,7 +51,7 @@ class EndedRollouts {
   // After a step with these controls [env, nu].
   void update(const std::vector<double>& controls, int nu) {
     for (std::size_t i = 0; i < controls.size(); ++i)
-      if (!(std::abs(controls[i]) <= kLargestControl)) ended_[i / static_cast<std::size_t>(nu)] = true;
+      if (!(std::abs(controls[i]) <= kLargestValue)) ended_[i / static_cast<std::size_t>(nu)] = true;
     if (simulation_.bad_states() == bad_states_) return;
     bad_states_ = simulation_.bad_states();
     for (const EnvironmentStep& bad : bad_environments())
@@ -172,9 +170,9 @@ void ModelSimulation::reset(const bool* mask) {
     std::vector<std::int64_t> others;
     for (std::int64_t env = 0; env < part.envs; ++env)
       if (mask != nullptr && !mask[part.first + env]) others.push_back(env);
-    PutAside aside(*part.simulation, std::move(others));
+    SavedEnvironments saved(*part.simulation, std::move(others));
     part.simulation->initialize(config_.initial_state);
-    aside.give_back();
+    saved.restore();
     part.simulation->forward();
   });
 }

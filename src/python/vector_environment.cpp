@@ -8,8 +8,8 @@
 
 #include "src/python/batch_parts.hpp"
 #include "src/python/kokkos.hpp"
-#include "src/python/put_aside.hpp"
 #include "src/python/rows.hpp"
+#include "src/python/saved_environments.hpp"
 #include "src/simulation/environment_blocks.hpp"
 #include "src/tasks/prepared.hpp"
 #include "src/tasks/task.hpp"
@@ -115,9 +115,9 @@ void VectorEnvironment::reset(const bool* mask, const StepRows<T>& rows) {
       for (std::int64_t env = 0; env < part.envs; ++env)
         if (ended[env] || (chosen != nullptr && !chosen[env])) others.push_back(env);
       if (static_cast<std::int64_t>(others.size()) < part.envs) {
-        PutAside aside(simulation, std::move(others));
+        SavedEnvironments saved(simulation, std::move(others));
         simulation.reset();
-        aside.give_back();
+        saved.restore();
       }
       for (std::int64_t env = 0; env < part.envs; ++env)
         if (chosen == nullptr || chosen[env]) ended[env] = false;
@@ -149,7 +149,7 @@ bool VectorEnvironment::step(const T* actions, const StepRows<T>& rows) {
     if (autoreset_ == Autoreset::next_step)
       for (std::int64_t env = 0; env < part.envs; ++env)
         if (ended[env]) waiting.push_back(env);
-    PutAside aside(simulation, waiting);
+    SavedEnvironments saved(simulation, waiting);
     if constexpr (std::is_same_v<T, float>) {
       const HostTiles<float> tiles(simulation.action());
       tiles_from_rows(own, num_actions(), part.envs, tiles.data());
@@ -159,7 +159,7 @@ bool VectorEnvironment::step(const T* actions, const StepRows<T>& rows) {
       simulation.set_action(std::vector<double>(own, own + part.envs * num_actions()));
       simulation.step_task();
     }
-    aside.give_back();
+    saved.restore();
     Part::read_flags(part, simulation.terminated(), rows.terminated);
     Part::read_flags(part, simulation.truncated(), rows.truncated);
     read_numbers(part, "reward", simulation.reward(), rows.reward);

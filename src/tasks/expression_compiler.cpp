@@ -236,7 +236,7 @@ ExpressionCompiler::Timer ExpressionCompiler::timer(const std::vector<double>& s
   const Node elapsed = graph_.apply(Operation::less_equal, left, graph_.constant(0));
   const Node over =
       graph_.apply(Operation::logical_and, elapsed, graph_.apply(Operation::logical_not, fresh));
-  const Node anew = graph_.apply(Operation::logical_or, elapsed, fresh);
+  const Node restarts = graph_.apply(Operation::logical_or, elapsed, fresh);
   // a whole number of steps up to rounding, otherwise the next larger one, as an episode has
   Node next = graph_.constant(std::max(1.0, std::ceil(steps.front() * (1 - 1e-6))));
   if (steps.front() < steps.back()) {
@@ -244,8 +244,8 @@ ExpressionCompiler::Timer ExpressionCompiler::timer(const std::vector<double>& s
     const Node below = graph_.apply(Operation::floor, graph_.apply(Operation::negate, exact));
     next = graph_.apply(Operation::maximum, graph_.apply(Operation::negate, below), one);
   }
-  kept_stores_.emplace_back(graph_.apply(Operation::select, anew, next, left), address);
-  return {over, anew};
+  kept_stores_.emplace_back(graph_.apply(Operation::select, restarts, next, left), address);
+  return {over, restarts};
 }
 
 Node ExpressionCompiler::interval(const std::vector<double>& steps) {
@@ -264,7 +264,7 @@ std::string ExpressionCompiler::when() const {
 Value ExpressionCompiler::observed_variable(const TaskVariable& variable, const std::string& name) {
   const Node renewed = variable.once            ? graph_.operand(Bank::registers, register_first)
                        : variable.steps.empty() ? graph_.operand(Bank::registers, register_flag)
-                                                : timer(variable.steps).anew;
+                                                : timer(variable.steps).restarts;
   const ParsedExpression& reset = context_.parse(variable.reset);
   const Value first = value(*reset.tree, reset.source);
   if (first.empty())

@@ -120,7 +120,7 @@ class ExpressionCompiler {
   Value updated_variable(const TaskVariable& variable, const std::string& name, const Value& last);
   // A timer that starts at a reset: 1 where its time is over, and 1 where it starts again for either reason.
   struct Timer {
-    Node over, anew;
+    Node over, restarts;
   };
   Timer timer(const std::vector<double>& steps);
   Value kept(int first, std::size_t size);

@@ -151,10 +151,10 @@ class WholeEncoder {
   void pass() {
     for (std::int64_t tile = 0; tile < image_.tiles; tile += encoder_.most_tiles()) {
       const int tiles = static_cast<int>(std::min<std::int64_t>(encoder_.most_tiles(), image_.tiles - tile));
-      const TileRun<const std::uint8_t> pixels{pixels_.data(), image_.distance()};
-      encoder_.forward(parameters_.data(), tiles, {pixels.tile(tile), pixels.distance},
-                       {features_.run().tile(tile), features_.distance()});
-      encoder_.backward(parameters_.data(), tiles, {delta_.run().tile(tile), delta_.distance()}, true,
+      const TileRun<const std::uint8_t> pixels{pixels_.data(), image_.tile_stride()};
+      encoder_.forward(parameters_.data(), tiles, {pixels.tile(tile), pixels.tile_stride},
+                       {features_.run().tile(tile), features_.tile_stride()});
+      encoder_.backward(parameters_.data(), tiles, {delta_.run().tile(tile), delta_.tile_stride()}, true,
                         totals_.data(), totals_.data() + encoder_.parameters());
     }
     Kokkos::fence();

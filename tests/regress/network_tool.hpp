@@ -97,10 +97,10 @@ struct Map {
     });
     write(values);
   }
-  std::int64_t distance() const { return static_cast<std::int64_t>(channels) * frames * kTileWidth; }
-  FeatureMap<T> map() const { return {numbers.data(), distance(), frames, channels, channels}; }
-  TileRun<T> run() const { return {numbers.data(), distance()}; }
-  TileRun<const T> constant() const { return {numbers.data(), distance()}; }
+  std::int64_t tile_stride() const { return static_cast<std::int64_t>(channels) * frames * kTileWidth; }
+  FeatureMap<T> map() const { return {numbers.data(), tile_stride(), frames, channels, channels}; }
+  TileRun<T> run() const { return {numbers.data(), tile_stride()}; }
+  TileRun<const T> constant() const { return {numbers.data(), tile_stride()}; }
 };
 
 // Weights [a][b][tap] as kernels have them, [tap][a][b], and back.

@@ -138,7 +138,7 @@ def test_converted(maniple, tmp_path, version):
 
 def test_pictures_are_left_out_where_asked(tmp_path):
     folder = write(tmp_path / "set", episodes(2), "v2.1")
-    result = convert(folder, tmp_path / "demos.hdf5", "--without-pictures")
+    result = convert(folder, tmp_path / "demos.hdf5", "--without-images")
     assert result.returncode == 0, result.stderr
     assert "left out: observation.images.top, observation.images.depth, observation.wrist\n" in result.stdout
     with h5py.File(tmp_path / "demos.hdf5") as file:
@@ -156,14 +156,14 @@ def test_tasks_are_not_mixed(tmp_path, version):
         (folder / "meta/tasks.jsonl").write_text("".join(json.dumps({"task_index": n, "task": text}) + "\n" for n, text in enumerate(texts)))
     else:
         pyarrow.parquet.write_table(pyarrow.table({"task_index": [0, 1, 2], "__index_level_0__": texts}), folder / "meta/tasks.parquet")
-    result = convert(folder, tmp_path / "demos.hdf5", "--without-pictures")
+    result = convert(folder, tmp_path / "demos.hdf5", "--without-images")
     assert result.returncode == 1 and not (tmp_path / "demos.hdf5").exists()
     assert ("has 3 tasks, and --task does not say which are wanted (--task all: together): 0: 'open the door' (3 episodes); "
             "1: 'close the door' (3 episodes); 2: 'wait' (4 episodes)") in result.stderr
     lengths = [len(action) for _, _, action in made]
     for arguments, kept in ((["--task", "open the door"], [0, 3, 6]), (["--task", "1"], [1, 7]),
                             (["--task", "wait", "--task", "1"], [1, 2, 4, 5, 7, 8]), (["--task", "all"], list(range(9)))):
-        result = convert(folder, tmp_path / "demos.hdf5", "--without-pictures", *arguments)
+        result = convert(folder, tmp_path / "demos.hdf5", "--without-images", *arguments)
         assert result.returncode == 0, result.stderr
         taken, left = sum(lengths[number] for number in kept), 9 - len(kept)
         assert f"{len(kept)} demonstrations, {taken} samples" in result.stdout
@@ -217,7 +217,7 @@ def test_what_is_wrong_is_named(tmp_path):
 def test_damaged_files_are_named(tmp_path, file, damage, expected):
     write(tmp_path / "set", episodes(6), "v3.0")
     damage(tmp_path / "set" / file)
-    result = convert(tmp_path / "set", tmp_path / "demos.hdf5", "--without-pictures")
+    result = convert(tmp_path / "set", tmp_path / "demos.hdf5", "--without-images")
     assert result.returncode == 1 and "Traceback" not in result.stderr
     assert f"from_lerobot: error: {tmp_path / 'set' / file}: " in result.stderr and expected in result.stderr, result.stderr
     assert not (tmp_path / "demos.hdf5").exists()
@@ -233,5 +233,5 @@ def without(path, name, first):
 def test_numbers_that_are_not_finite_are_named(tmp_path):
     write(tmp_path / "set", episodes(6), "v3.0")
     without(tmp_path / "set/data/chunk-000/file-000.parquet", "action", [[float("nan"), 0.0]])
-    result = convert(tmp_path / "set", tmp_path / "demos.hdf5", "--without-pictures")
+    result = convert(tmp_path / "set", tmp_path / "demos.hdf5", "--without-images")
     assert result.returncode == 0 and "action is not finite in 1 rows, first in row 0" in result.stdout

@@ -154,14 +154,14 @@ class WholeNet {
   void pass() {
     for (std::int64_t tile = 0; tile < noisy_.tiles; tile += unet_.most_tiles()) {
       const auto from = [&](const Map<T>& map) {
-        return TileRun<const T>{map.run().tile(tile), map.distance()};
+        return TileRun<const T>{map.run().tile(tile), map.tile_stride()};
       };
       UnetInput<T> input;
       input.tiles = static_cast<int>(std::min<std::int64_t>(unet_.most_tiles(), noisy_.tiles - tile));
       input.noisy = from(noisy_);
       input.step = from(step_);
       input.condition = from(condition_);
-      unet_.forward(parameters_, input, {prediction_.run().tile(tile), prediction_.distance()});
+      unet_.forward(parameters_, input, {prediction_.run().tile(tile), prediction_.tile_stride()});
       unet_.backward(parameters_, input, from(delta_), true, totals_.data(),
                      totals_.data() + unet_.parameters());
     }

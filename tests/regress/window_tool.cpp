@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
                       .pad_sequence = arguments.at(3) == "1"};
     if (config.where.count("diffusion.pad_after")) shape.most_padding_after = config.diffusion.pad_after;
     const std::string directory = config.data.cache == DataCache::file ? config.output.directory : "";
-    const Demonstrations demonstrations(config, look_at_demonstrations(config), directory);
+    const Demonstrations demonstrations(config, inspect_demonstrations(config), directory);
     const Windows windows(config, demonstrations.contents(), shape);
     const DemonstrationContents& contents = demonstrations.contents();
     std::vector<std::int64_t> rows(static_cast<std::size_t>(shape.frames()));

@@ -185,7 +185,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", type=Path)
     parser.add_argument("demonstrations", type=Path)
-    parser.add_argument("--without-pictures", action="store_true", help="leave out images and videos")
+    parser.add_argument("--without-images", action="store_true", help="leave out images and videos")
     parser.add_argument("--task", action="append", help="a task by its text or number, given once or several times; all: every one")
     given = parser.parse_args()
 
@@ -205,7 +205,7 @@ def main():
         images = [name for name, feature in observed.items() if feature["dtype"] == "image"]
         videos = [name for name, feature in observed.items()
                   if feature["dtype"] == "video" and not depth_map(feature)]
-    if given.without_pictures:
+    if given.without_images:
         images, videos = [], []
     observations = {name: name.removeprefix("observation.").replace(".", "_") for name in (*vectors, *images, *videos)}
     if "action" not in features or not observations:
@@ -217,7 +217,7 @@ def main():
     if rest:
         print(f"left out: {', '.join(rest)}")
     if videos and av is None:
-        fail(f"{', '.join(videos)}: videos, which PyAV decodes: pip install av, or give --without-pictures")
+        fail(f"{', '.join(videos)}: videos, which PyAV decodes: pip install av, or give --without-images")
     filmed = Videos(given.dataset, info) if videos else None
     extras = [name for name in ("next.reward", "next.done", "next.success") if name in features]
 

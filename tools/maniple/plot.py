@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from maniple.results import OF_TASK, Run, refuse, results_path
 
-Numbers = NDArray[np.float64]
-Metrics = Mapping[str, Numbers]
-Settings = dict[str, tuple[Numbers, Numbers]]  # by name: steps [row], and values [seed, row]
+Array = NDArray[np.float64]
+Metrics = Mapping[str, Array]
+Settings = dict[str, tuple[Array, Array]]  # by name: steps [row], and values [seed, row]
 Curves = tuple[str | None, str | None, Settings]  # with what they go over and the metric; None where no run has rows
 
 INK, GREY, GRID = "#1f2430", "#7b8394", "#e6e8ee"
@@ -66,7 +66,7 @@ def legend_below(axis: Axes, points: float, **how: Any) -> None:
                 columnspacing=1, **how)
 
 
-def find(metrics: Metrics, *names: str) -> Numbers | None:
+def find(metrics: Metrics, *names: str) -> Array | None:
     """The first of the metrics that exists and has a finite value."""
     for name in names:
         if name in metrics and np.isfinite(metrics[name]).any():
@@ -74,7 +74,7 @@ def find(metrics: Metrics, *names: str) -> Numbers | None:
     return None
 
 
-def steps_of(metrics: Metrics) -> tuple[Numbers, str] | None:
+def steps_of(metrics: Metrics) -> tuple[Array, str] | None:
     """The horizontal axis of the curves as (values, name); None: no training."""
     for name, label in (("env_steps", "environment steps"), ("updates", "updates")):
         if len(metrics.get(name, [])):
@@ -82,7 +82,7 @@ def steps_of(metrics: Metrics) -> tuple[Numbers, str] | None:
     return None
 
 
-def over_steps(axis: Axes, heading: str, steps: Numbers) -> None:
+def over_steps(axis: Axes, heading: str, steps: Array) -> None:
     axis.set_title(heading)
     axis.set_xlim(0, steps[-1])
     axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
@@ -104,7 +104,7 @@ def panels(more: int = 0) -> tuple[Figure, Axes, Any, list[Axes]]:
     return figure, above.add_subplot(grid[:, 0]), axes[:, 1:], others[:more]
 
 
-def draw_task(axes: Sequence[Axes], steps: Numbers, metrics: Metrics) -> None:
+def draw_task(axes: Sequence[Axes], steps: Array, metrics: Metrics) -> None:
     """How episodes end, in one panel, and a panel for each of the task's metrics."""
     places = iter(axes)
     ends = {name: values for name, values in metrics.items() if name.startswith("termination_")}
@@ -121,7 +121,7 @@ def draw_task(axes: Sequence[Axes], steps: Numbers, metrics: Metrics) -> None:
         over_steps(axis, name.removeprefix(OF_TASK), steps)
 
 
-def mark_last(axis: Axes, steps: Numbers, values: Numbers, colour: str, text: str) -> None:
+def mark_last(axis: Axes, steps: Array, values: Array, colour: str, text: str) -> None:
     finite = np.flatnonzero(np.isfinite(values))
     if finite.size:
         last = finite[-1]
@@ -130,7 +130,7 @@ def mark_last(axis: Axes, steps: Numbers, values: Numbers, colour: str, text: st
                       textcoords="offset points", ha="right", fontweight="bold", color=colour, fontsize=12)
 
 
-def draw_speed(axis: Axes, heading: str, steps: Numbers, wall: Numbers) -> None:
+def draw_speed(axis: Axes, heading: str, steps: Array, wall: Array) -> None:
     speed = np.diff(steps, prepend=0.0) / np.maximum(np.diff(wall, prepend=0.0), 1e-9)
     axis.plot(steps, speed, color=TEAL, linewidth=1.5)
     over_steps(axis, heading, steps)
@@ -250,7 +250,7 @@ class NoRows(Problem):
     """A run that is not a training, or has only begun."""
 
 
-def curve_of(path: Path, metric: str | None) -> tuple[str, str, Numbers, Numbers]:
+def curve_of(path: Path, metric: str | None) -> tuple[str, str, Array, Array]:
     """The curve of a run's results: name of the horizontal axis, metric (None: return or loss), steps, and [row] of the metric."""
     with Run(path) as results:
         over = steps_of(results.metrics)

@@ -37,7 +37,7 @@ class Unreadable(OSError):
 OF_TASK = "metric_"  # before the names of task.metrics in files
 
 
-class Numbers(dict):
+class NamedArrays(dict):
     """Arrays by name; those of task.metrics by the deck's names, too. A KeyError names the nearest names."""
 
     def __missing__(self, name):
@@ -151,7 +151,7 @@ class Run:
         log = self.directory / "log.jsonl"
         if self.path.name == "results.h5" and "iteration" in self.metrics and log.is_file():
             self.metrics = with_rows_of_log(self.metrics, log)
-        self.trajectories = Numbers()  # by name: "qpos", "variables/air_time"
+        self.trajectories = NamedArrays()  # by name: "qpos", "variables/air_time"
         if "trajectory" in self.file:
             self.file["trajectory"].visititems(
                 lambda name, item: self.trajectories.update({name: item}) if isinstance(item, h5py.Dataset) else None)
@@ -233,7 +233,7 @@ class Run:
 
 def numbers_in(file, group):
     """The arrays of a group by name; none where there is no such group."""
-    return Numbers({name: values[()] for name, values in file.get(group, {}).items()})
+    return NamedArrays({name: values[()] for name, values in file.get(group, {}).items()})
 
 
 def with_rows_of_log(metrics, log):
@@ -258,7 +258,7 @@ def with_rows_of_log(metrics, log):
             for name, column in columns.items():
                 latest = column[-1] if name in OF_EVALUATIONS and column else "nan"
                 column.append(float(row.get(name, latest)))
-    return Numbers({name: np.array(column) for name, column in columns.items()})
+    return NamedArrays({name: np.array(column) for name, column in columns.items()})
 
 
 def checkpoints_in(folder):

@@ -50,20 +50,11 @@ template <class V, class Find, class Emit>
 MANIPLE_FUNCTION void find_alone(const GeomPose<V>& pose1, const GeomPose<V>& pose2, V margin, MaskOf<V> near,
                                  const Find& find, const Emit& emit) {
   using T = ScalarOf<V>;
-  if constexpr (lane_width<V> == 1) {
-    if (!near) return;
+  for_each_lane(near, [&](int lane) {
     FoundContacts<T> found;
-    find(pose1, pose2, margin, found);
-    for (int k = 0; k < found.count; ++k) emit(true, found.point[k]);
-  } else {
-    for_each_lane(near, [&](int lane) {
-      FoundContacts<T> found;
-      find(pose_of_lane(pose1, lane), pose_of_lane(pose2, lane), get_lane(margin, lane), found);
-      MaskOf<V> only(false);
-      only.set(lane, true);
-      for (int k = 0; k < found.count; ++k) emit(only, in_lanes<V>(found.point[k]));
-    });
-  }
+    find(pose_of_lane(pose1, lane), pose_of_lane(pose2, lane), get_lane(margin, lane), found);
+    for (int k = 0; k < found.count; ++k) emit(mask_of_lane<V>(lane), in_lanes<V>(found.point[k]));
+  });
 }
 
 // Where the spheres of these radii around two geoms overlap.

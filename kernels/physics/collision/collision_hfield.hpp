@@ -152,23 +152,12 @@ MANIPLE_FUNCTION void hfield_convex(const Model<ScalarOf<V>>& m, const GeomPose<
   const MaskOf<V> near = along(center.x, half.x, size[0], size[0]) &&
                          along(center.y, half.y, size[1], size[1]) &&
                          along(center.z, half.z, size[3], size[2]);
-  if constexpr (lane_width<V> == 1) {
-    if (near && reaches(m, pose1.data, center, half))
-      hfield_convex_alone(m, pose1, type2, pose2, margin,
-                          [&](const ContactPoint<S>& contact) { emit(true, contact); });
-  } else {
-    for_each_lane(near, [&](int lane) {
-      const auto of_lane = [lane](const Vec3<V>& v) -> Vec3<S> {
-        return {get_lane(v.x, lane), get_lane(v.y, lane), get_lane(v.z, lane)};
-      };
-      if (!reaches(m, pose1.data, of_lane(center), of_lane(half))) return;
-      MaskOf<V> only(false);
-      only.set(lane, true);
-      hfield_convex_alone(m, pose_of_lane(pose1, lane), type2, pose_of_lane(pose2, lane),
-                          get_lane(margin, lane),
-                          [&](const ContactPoint<S>& contact) { emit(only, in_lanes<V>(contact)); });
-    });
-  }
+  for_each_lane(near, [&](int lane) {
+    if (!reaches(m, pose1.data, vector_of_lane(center, lane), vector_of_lane(half, lane))) return;
+    hfield_convex_alone(
+        m, pose_of_lane(pose1, lane), type2, pose_of_lane(pose2, lane), get_lane(margin, lane),
+        [&](const ContactPoint<S>& contact) { emit(mask_of_lane<V>(lane), in_lanes<V>(contact)); });
+  });
 }
 
 }  // namespace maniple

@@ -105,15 +105,11 @@ MANIPLE_FUNCTION void measure_pair(const Model<ScalarOf<V>>& m, const Data<V>& d
     if (!convex_segment(flip ? shape2 : shape1, flip ? shape1 : shape2,
                         static_cast<double>(get_lane(cutoff, lane)), options, found))
       return;
-    MaskOf<V> only(false);
-    if constexpr (lane_width<V> == 1)
-      only = true;
-    else
-      only.set(lane, true);
     const auto in_lanes = [](const Vec3<double>& v) {
       return Vec3<V>{V(static_cast<S>(v.x)), V(static_cast<S>(v.y)), V(static_cast<S>(v.z))};
     };
-    keep_shorter(shortest, only, {V(static_cast<S>(found.dist)), in_lanes(found.from), in_lanes(found.to)});
+    keep_shorter(shortest, mask_of_lane<V>(lane),
+                 {V(static_cast<S>(found.dist)), in_lanes(found.from), in_lanes(found.to)});
   });
 }
 

@@ -13,16 +13,17 @@
 namespace maniple {
 
 // The state of some environments, saved while all of a batch step or reset, and restored.
-class PutAside {
+class SavedEnvironments {
  public:
-  PutAside(Simulation& simulation, std::vector<std::int64_t> envs)
+  SavedEnvironments(Simulation& simulation, std::vector<std::int64_t> envs)
       : simulation_(simulation), envs_(std::move(envs)) {
     if (!envs_.empty())
       walk([this](std::byte* number, std::size_t bytes) {
         saved_.insert(saved_.end(), number, number + bytes);
       });
   }
-  void give_back() {
+  // Writes the saved state back.
+  void restore() {
     if (envs_.empty()) return;
     const std::byte* next = saved_.data();
     walk([&next](std::byte* number, std::size_t bytes) {
