@@ -70,6 +70,9 @@
   FIELD(block_df, 3 * nspaceblock, narrow, "(kg m^2)^1/2/s^2", "change of the forces along the search")      \
   FIELD(block_djar, 3 * nspaceblock, narrow, "(kg m^2)^1/2/s^2", "change of the residuals along the search") \
   FIELD(block_state, 5 * nspaceblock, narrow, "1", "C of each block, see StateFactor")                       \
+  FIELD(solver_island, nsolvertree, narrow, "1", "number of the island of each tree; -1: it has no rows")    \
+  FIELD(cg_descent, ncgdof, narrow, "N", "negative gradient before the last step")                           \
+  FIELD(cg_direction, ncgdof, narrow, "m/s^2 or rad/s^2", "M^-1 times that")                                 \
   FIELD(noslip_force, nnosliprow, narrow, "N or N m", "forces of the rows of NoslipRows")                    \
   FIELD(noslip_bound, nnosliprow, narrow, "N or N m", "largest of each of them")                             \
   FIELD(noslip_column, nnosliprow* nv, narrow, "1/kg", "M^-1 J' of these rows, [row][dof]")                  \

@@ -146,6 +146,7 @@ struct ModelSizes {
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
 #undef MANIPLE_SIZE
   VariedOffsets varied;
+  bool as_mujoco = false;  // the primal solvers take MuJoCo's own iterations
   bool teams = false;  // a GPU steps each environment by a team of threads, where the model is large enough
 };
 

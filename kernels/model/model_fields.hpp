@@ -55,6 +55,8 @@
   SIZE(nrowcontact, "contacts up to which an environment is solved in row space; -1: never")       \
   SIZE(ndualrow, "rows of one environment, at most, if they are solved in the dual (PGS), else 0") \
   SIZE(ndualtree, "trees that make islands of these rows; 1: all rows are one")                    \
+  SIZE(nsolvertree, "trees that make islands, 1: all are one, if the solver is MuJoCo's, else 0")  \
+  SIZE(ncgdof, "nv if its directions are conjugate, else 0")                                       \
   SIZE(nnosliprow, "rows whose forces noslip iterations change, see NoslipRows")                   \
   SIZE(nnosliptree, "trees that make islands of these rows; 1: all rows are one")                  \
   SIZE(nwide, "numbers of wide_data if contacts are too stiff for single precision, else 0")       \

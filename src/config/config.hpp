@@ -20,7 +20,10 @@ namespace maniple {
 enum class Precision { fp32, fp64 };
 enum class ThreadsChoice { automatic, one, team };
 enum class IntegratorChoice { of_model, Euler, RK4, implicitfast };
-enum class SolverChoice { of_model, Newton, PGS };
+enum class SolverChoice { of_model, Newton, CG, PGS };
+// How the primal solvers come to the acceleration: to the minimum of the cost, or by MuJoCo's own iterations
+// to where the model ends them.
+enum class SolverPath { of_model, converged, mujoco };
 enum class ConeChoice { of_model, pyramidal, elliptic };
 // What a task reads of derived quantities. fresh: those of the state after the control step; as_stepped: as
 // mj_step leaves them, one physics step old; stepped_forces: that old only what follows from accelerations
@@ -87,7 +90,9 @@ inline constexpr std::array kTextsOf<ThreadsChoice>{"auto", "1", "32"};
 template <>
 inline constexpr std::array kTextsOf<IntegratorChoice>{"", "Euler", "RK4", "implicitfast"};
 template <>
-inline constexpr std::array kTextsOf<SolverChoice>{"", "Newton", "PGS"};
+inline constexpr std::array kTextsOf<SolverChoice>{"", "Newton", "CG", "PGS"};
+template <>
+inline constexpr std::array kTextsOf<SolverPath>{"", "converged", "mujoco"};
 template <>
 inline constexpr std::array kTextsOf<ConeChoice>{"", "pyramidal", "elliptic"};
 template <>
@@ -247,6 +252,7 @@ struct SimulationConfig {
   double timestep = 0;  // s; 0: the model's
   IntegratorChoice integrator = IntegratorChoice::of_model;
   SolverChoice solver = SolverChoice::of_model;
+  SolverPath solver_path = SolverPath::of_model;
   int iterations = 0;     // of the solver, at most; 0: the model's
   int ls_iterations = 0;  // of its line search, at most; 0: the model's
   // what follows: where it is given, over the options of the model

@@ -384,7 +384,7 @@ int sensor_flags(const Model<double>& m, const DerivedFields& derived) {
 
 int model_flags(const Model<double>& m, const DerivedFields& derived) {
   int flags = tendon_flags(m, derived);
-  if (m.solver == solver_pgs || has_few_iterations(m) || has_few_line_iterations(m))
+  if (m.solver == solver_pgs || m.nsolvertree > 0 || has_few_iterations(m) || has_few_line_iterations(m))
     flags |= model_ends_early;
   const bool no_spring = m.disableflags & disable_spring, no_damper = m.disableflags & disable_damper;
   for (int j = 0; j < m.njnt; ++j) {
@@ -450,11 +450,14 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
   sizes.nvariedcontact = varies_friction(m) || m.varied.body_invweight0 >= 0 ? sizes.ncontact : 0;
   sizes.nrowdof = RowFamilies::any_rows(sizes) ? m.nv : 0;
   sizes.nnosliprow = m.noslip_iterations > 0 ? sizes.nfriction + (sizes.contactdim - 1) * sizes.ncontact : 0;
+  const bool as_mujoco = sizes.as_mujoco && sizes.nrowdof > 0 && m.solver != solver_pgs;
+  sizes.nsolvertree = as_mujoco ? trees_of_islands(m, sizes) : 0;
+  sizes.ncgdof = as_mujoco && m.solver == solver_cg ? m.nv : 0;
   sizes.nnosliptree = sizes.nnosliprow == 0 ? 0 : trees_of_islands(m, sizes);
   // where rows that always act are many, the space of the dofs is the smaller one; and what there is to share
   // for a team is the dofs: row_solver.hpp knows nothing of teams
-  if (m.solver != solver_newton || 2 * (RowFamilies::rows_in_every_lane(sizes) + sizes.nequality) > m.nv ||
-      is_for_teams(m))
+  if (m.solver != solver_newton || as_mujoco ||
+      2 * (RowFamilies::rows_in_every_lane(sizes) + sizes.nequality) > m.nv || is_for_teams(m))
     sizes.nrowcontact = -1;
   size_solvers(m, sizes);
 }
@@ -463,7 +466,8 @@ void size_solvers(const Model<double>& m, ModelSizes& sizes) {
   sizes.nrowblock = sizes.nspaceblock = sizes.ndualrow = 0;
   sizes.ndualtree = sizes.ndualorder = sizes.ndualsweep = 0;
   if (sizes.nrowdof == 0) return;
-  if (sizes.nwide > 0) sizes.nwide = m.solver == solver_newton ? wide_elements(sizes) : 0;
+  if (sizes.nwide > 0)
+    sizes.nwide = m.solver == solver_newton && sizes.nsolvertree == 0 ? wide_elements(sizes) : 0;
   const int single = (RowFamilies::most_single_rows(sizes) + 2) / 3;
   if (sizes.nrowcontact >= 0) sizes.nrowblock = sizes.nspaceblock = single + sizes.nrowcontact;
   if (m.solver != solver_pgs) return;

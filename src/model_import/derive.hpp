@@ -30,6 +30,13 @@ inline bool has_few_iterations(const Model<double>& m) {
 inline bool has_few_line_iterations(const Model<double>& m) {
   return m.ls_iterations < 20;
 }
+// Whether the model stops its solver so early that MuJoCo's results depend on its iterations. Those of
+// Newton's method without islands are the same here.
+inline bool stops_early(const Model<double>& m) {
+  if (m.solver == solver_pgs) return false;
+  const bool islands = m.ntree > 1 && !(m.disableflags & disable_island);
+  return m.solver == solver_cg || (has_few_iterations(m) && islands) || has_few_line_iterations(m);
+}
 
 // Fills the derived fields and options of a model whose other fields are set. `m` keeps its own pointers.
 void derive_model(Model<double>& m, const DerivedFields& derived);

@@ -117,33 +117,17 @@ std::string integrator_name(int integrator) {
 
 namespace {
 
-// Why results differ from MuJoCo's where the model asks for a solver that does not converge, and which deck
-// keys settle it, in one line; "" where they do not differ.
-std::string solver_note(const ImportedModel& model) {
-  if (model.sizes.nrowdof == 0 || model.solver == solver_pgs) return "";
-  if (model.solver == solver_cg)
-    return "the model asks for the solver CG, which stops with a remaining error: results differ from "
-           "MuJoCo's "
-           "by that error, because Newton's method is used here (simulation.solver=Newton settles it)";
-  const Model<double> m = host_model(model);
-  const bool islands = m.ntree > 1 && !(m.disableflags & disable_island);
-  const bool few = has_few_iterations(m) && islands, few_of_line = has_few_line_iterations(m);
-  if (!few && !few_of_line) return "";
-  std::string cut, keys;
-  if (few) {
-    cut = "Newton's method after " + std::to_string(m.iterations) + " iterations in islands of bodies";
-    keys = "simulation.iterations=" + std::to_string(kDefaultIterations);
-  }
-  if (few_of_line) {
-    cut += (few ? " and " : "") + std::string("line searches after ") + std::to_string(m.ls_iterations) +
-           " evaluations";
-    keys +=
-        (few ? " " : "") + std::string("simulation.ls_iterations=") + std::to_string(kDefaultLineIterations);
-  }
-  return "the model stops " + cut +
-         ": where these have not converged by then, results differ from MuJoCo's, which reaches its limits "
-         "by other iterates (" +
-         keys + " settles it)";
+// Why results differ from MuJoCo's where a deck wants the solution of a solver that the model stops early, or
+// why the key has no effect, in one line; "" where there is nothing to say.
+std::string solver_note(const ImportedModel& model, SolverPath path) {
+  if (model.sizes.nrowdof == 0 || path == SolverPath::of_model) return "";
+  if (model.solver == solver_pgs)
+    return fmt::format(
+        "simulation.solver_path: {} has no effect with the solver PGS, whose sweeps are MuJoCo's",
+        text_of(path));
+  if (path != SolverPath::converged || !stops_early(host_model(model))) return "";
+  return "the model stops its solver before it has converged: with simulation.solver_path: converged results "
+         "differ from MuJoCo's by what remains then (simulation.solver_path=mujoco settles it)";
 }
 
 }  // namespace
@@ -161,7 +145,10 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
       sizes, [&](std::int64_t extent, auto to, auto from) { copy_array(imported.*to, m.*from, extent); });
   import_meshes(m, imported, sizes);
 
-  if (imported.solver == solver_cg) {
+  sizes.as_mujoco = simulation.solver_path == SolverPath::of_model
+                        ? stops_early(host_model(imported))
+                        : simulation.solver_path == SolverPath::mujoco;
+  if (imported.solver == solver_cg && !sizes.as_mujoco) {
     // the solution, whatever the model grants CG: Newton's method needs fewer
     imported.iterations = std::max(imported.iterations, kDefaultIterations);
     imported.ls_iterations = std::max(imported.ls_iterations, kDefaultLineIterations);
@@ -205,7 +192,8 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
     sizes.ncontact = at_start + at_start / 2 + 8;
     derive_numbers(imported, config.where);
   }
-  if (const std::string note = solver_note(imported); !note.empty()) imported.warnings.push_back(note);
+  if (const std::string note = solver_note(imported, simulation.solver_path); !note.empty())
+    imported.warnings.push_back(note);
   return imported;
 }
 

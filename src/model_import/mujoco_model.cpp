@@ -145,6 +145,7 @@ void apply_options(mjOption& options, const SimulationConfig& simulation, const 
   if (simulation.integrator == IntegratorChoice::RK4) options.integrator = mjINT_RK4;
   if (simulation.integrator == IntegratorChoice::implicitfast) options.integrator = mjINT_IMPLICITFAST;
   if (simulation.solver == SolverChoice::Newton) options.solver = mjSOL_NEWTON;
+  if (simulation.solver == SolverChoice::CG) options.solver = mjSOL_CG;
   if (simulation.solver == SolverChoice::PGS) options.solver = mjSOL_PGS;
   if (simulation.cone == ConeChoice::pyramidal) options.cone = mjCONE_PYRAMIDAL;
   if (simulation.cone == ConeChoice::elliptic) options.cone = mjCONE_ELLIPTIC;

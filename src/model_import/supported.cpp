@@ -363,8 +363,7 @@ class Inspection {
       refusals_.settled_by_edit(group, "pair", kRemoved, name(mjOBJ_PAIR, pair));
   }
 
-  // Rows are solved by Newton's method, or in the dual where the model asks for PGS; CG has the solution of
-  // Newton's method.
+  // Newton's method and CG have all rows, PGS has not.
   void solver() {
     const auto any_limited = [](const auto* limited, std::int64_t count) {
       return std::any_of(limited, limited + count, [](auto is_limited) { return is_limited != 0; });

@@ -117,6 +117,7 @@ RandomState anything(const mjModel& m, Dice& dice) {
 
 TEST_F(Fuzz, OneEvaluationIsMujocos) {
   using V = Lanes<double>;
+  simulation_.solver_path = SolverPath::converged;
   convex_ = false;  // GJK and EPA make a tolerance of a rounding; test_geom_pairs.cpp has them
   int compared = 0, rows_compared = 0, sensors_compared = 0, overfull = 0, explosive = 0;
   for_each_model(false, [&](int seed) {
@@ -256,6 +257,52 @@ TEST_F(Fuzz, SweepsOfTheDualSolverAreMujocos) {
   });
   EXPECT_GT(compared, 10 * number_of("MANIPLE_FUZZ_MODELS", 200) / 2);
   EXPECT_GT(several, compared / 10);
+  EXPECT_LE(different, compared / 100);
+  RecordProperty("compared", compared);
+  RecordProperty("different", different);
+  RecordProperty("several islands", several);
+}
+
+// Iterations of Newton's method and of CG, as few as a model may grant. Rounding decides now and then whether
+// there is another one, or which point ends a line search.
+TEST_F(Fuzz, IterationsOfThePrimalSolversAreMujocos) {
+  using V = Lanes<double>;
+  convex_ = false;
+  simulation_.solver_path = SolverPath::mujoco;
+  int compared = 0, different = 0, several = 0, unfinished = 0;
+  for (const int iterations : {1, 2, 5}) {
+    simulation_.solver = iterations == 2 ? SolverChoice::CG : SolverChoice::Newton;
+    simulation_.iterations = iterations;
+    simulation_.ls_iterations = 2 + 2 * iterations;
+    for_each_model(false, [&](int seed) {
+      const mjModel& m = *mujoco_.model;
+      if (is_singular() || m.opt.noslip_iterations > 0) return;
+      const oracle::DataPointer d = oracle::make_data(m);
+      Dice dice(static_cast<std::uint64_t>(seed));
+      std::vector<RandomState> states;
+      for (int env = 0; env < kEnvs; ++env) {
+        states.push_back(near_default(m, dice, 1));
+        for (double& a : states.back().qacc_warmstart) a = dice.uniform(-1, 1) * dice.logarithmic(0.1, 100);
+      }
+      Batch<V> batch(imported_);
+      batch.set(states);
+      batch.run_forward();
+      for (int env = 0; env < kEnvs; ++env) {
+        oracle::set_state(m, d.get(), states[static_cast<std::size_t>(env)]);
+        mj_forward(&m, d.get());
+        const std::map<std::string, Numbers> ours = batch.data(env);
+        if (d->nefc == 0 || ours.at("contact_dropped")[0] > 0) continue;
+        const Numbers expected(d->qacc, d->qacc + m.nv);
+        ++compared;
+        several += d->nisland > 1;
+        unfinished += d->solver_niter[0] == iterations;
+        different += !(difference(ours.at("qacc"), expected, 1 + largest(expected)) < 1e-9);
+      }
+    });
+  }
+  EXPECT_GT(compared, 3 * 10 * number_of("MANIPLE_FUZZ_MODELS", 200) / 2);
+  EXPECT_GT(several, compared / 10);
+  EXPECT_GT(unfinished, compared / 4);
   EXPECT_LE(different, compared / 100);
   RecordProperty("compared", compared);
   RecordProperty("different", different);
@@ -417,6 +464,7 @@ void FuzzSteps::check(int seed, bool wild) {
 TEST_F(FuzzSteps, SinglePrecisionLeapsNowhereThatMujocoDoesNot) {
   using V = Lanes<float>;
   const int steps = 2 * number_of("MANIPLE_FUZZ_STEPS", 20);
+  simulation_.solver_path = SolverPath::converged;
   int compared = 0, rough = 0;
   double worst = 0;
   for_each_model(false, [&](int seed) {

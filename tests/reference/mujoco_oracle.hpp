@@ -38,8 +38,9 @@ struct ModelCase {
   // mjlab's g1 comes without a floor and motors: stands on all of its capsules, or on those of its feet alone
   enum Floor { as_it_is, under_all, under_feet };
   Floor floor = as_it_is;
-  double speed = 1.5;  // scale of the random velocities
-  bool dual = false;   // solver="PGS" whatever the file says
+  double speed = 1.5;       // scale of the random velocities
+  bool dual = false;        // solver="PGS" whatever the file says
+  std::string option = {};  // attributes of <option> that go before the file's
 };
 
 // For GoogleTest's messages.
@@ -49,7 +50,7 @@ inline void PrintTo(const ModelCase& model, std::ostream* stream) {
 
 // Whether the model runs from a changed copy of its file.
 inline bool is_changed(const ModelCase& model) {
-  return model.floor != ModelCase::as_it_is || model.dual;
+  return model.floor != ModelCase::as_it_is || model.dual || !model.option.empty();
 }
 
 // The model's configuration; an empty path if its package is not installed.
@@ -75,6 +76,7 @@ inline ModelConfig config_of(const ModelCase& model) {
     const auto insert = [&](const std::string& mark, bool after, const std::string& added) {
       text.insert(text.find(mark) + (after ? mark.size() : 0), added);
     };
+    if (!model.option.empty()) text.insert(text.rfind("</mujoco>"), "<option " + model.option + "/>");
     if (model.dual) text.insert(text.rfind("</mujoco>"), "<option solver=\"PGS\"/>");
     if (model.floor != ModelCase::as_it_is) {
       insert("meshdir=\"", true, path.parent_path().string() + "/");

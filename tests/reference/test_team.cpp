@@ -253,6 +253,8 @@ TEST_P(Teams, StepWithTheBitsOfOneThreadInDoublePrecision) {
 }
 
 constexpr const char* kUnitreeG1 = "asset_zoo/robots/unitree_g1/xmls/g1.xml";
+constexpr const char *kFew = "iterations=\"3\" ls_iterations=\"6\"",
+                     *kFewOfCG = "solver=\"CG\" iterations=\"5\" ls_iterations=\"8\"";
 const std::vector<TeamCase> kCases = {
     {{"free_bodies", "", "free_bodies.xml"}, ""},
     {{"free_bodies", "", "free_bodies.xml"}, "implicitfast"},
@@ -288,6 +290,9 @@ const std::vector<TeamCase> kCases = {
     {{"contacts_pgs", "", "contacts.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true}, ""},
     {{"limits_pgs", "", "limits.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true}, ""},
     {{"hand_pgs", "", "hand.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true}, ""},
+    {{"contacts_cg", "", "contacts.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, false, kFewOfCG}, ""},
+    {{"hand_few", "", "hand.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, false, kFew}, "RK4"},
+    {{"cones_few", "", "cones.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, false, kFew}, ""},
 };
 INSTANTIATE_TEST_SUITE_P(Models, Teams, ::testing::ValuesIn(kCases), [](const auto& model) {
   return model.param.model.name + (model.param.integrator.empty() ? "" : "_" + model.param.integrator);

@@ -1,5 +1,5 @@
-"""Warnings of validate and of a run's header, a line each: models that ask for a solver that does not converge, with
-the keys that settle it; tendons whose limits do not act as expected; libmujoco's own warnings."""
+"""Warnings of validate and of a run's header, a line each: decks that solve further than their model does, with
+the key that settles it; tendons whose limits do not act as expected; libmujoco's own warnings."""
 # ctest: PROCESSORS 1
 
 import pytest
@@ -31,21 +31,29 @@ def notes(warnings):
     return notes
 
 
-@pytest.mark.parametrize("option, bodies, keys", [
-    ('solver="CG"', 1, ["simulation.solver=Newton"]),
-    ('iterations="3"', 2, ["simulation.iterations=100"]),
-    ('ls_iterations="6"', 1, ["simulation.ls_iterations=50"]),
-    ('iterations="3" ls_iterations="6"', 2, ["simulation.iterations=100", "simulation.ls_iterations=50"]),
+@pytest.mark.parametrize("option, bodies", [
+    ('solver="CG"', 1),
+    ('iterations="3"', 2),
+    ('ls_iterations="6"', 1),
+    ('iterations="3" ls_iterations="6"', 2),
 ])
-def test_an_unconverged_solve_is_said_and_settled(notes, option, bodies, keys):
-    (line,) = notes(option, bodies)
-    assert line.startswith("warning: the model ") and line.endswith(f"({' '.join(keys)} settles it)")
-    assert notes(option, bodies, *keys) == []
+def test_a_solve_beyond_the_models_is_said_and_settled(notes, option, bodies):
+    (line,) = notes(option, bodies, "simulation.solver_path=converged")
+    assert line.startswith("warning: the model stops its solver before it has converged: ")
+    assert line.endswith("(simulation.solver_path=mujoco settles it)")
+    assert notes(option, bodies, "simulation.solver_path=mujoco") == []
+    assert notes(option, bodies) == []
 
 
 def test_the_header_of_a_run_says_it_too(notes):
-    (line,) = notes('solver="CG"', 1, verb="rollout")
-    assert line.startswith("warning: the model asks for the solver CG")
+    (line,) = notes('solver="CG"', 1, "simulation.solver_path=converged", verb="rollout")
+    assert line.startswith("warning: the model stops its solver")
+
+
+@pytest.mark.parametrize("path", ["converged", "mujoco"])
+def test_a_path_that_has_no_effect_is_named(notes, path):
+    (line,) = notes('solver="PGS" iterations="3"', 2, f"simulation.solver_path={path}")
+    assert line.startswith(f"warning: simulation.solver_path: {path} has no effect with the solver PGS")
 
 
 @pytest.mark.parametrize("option, bodies", [
@@ -55,7 +63,7 @@ def test_the_header_of_a_run_says_it_too(notes):
     ('solver="CG"', 0),                    # nothing to solve
 ])
 def test_nothing_is_said_where_results_are_mujocos(notes, option, bodies):
-    assert notes(option, bodies) == []
+    assert notes(option, bodies, *(["simulation.solver_path=converged"] if "PGS" not in option else [])) == []
 
 
 def arm(tendon, option=""):

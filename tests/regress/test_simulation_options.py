@@ -22,6 +22,7 @@ OPTIONS = {
     "timestep": ("0.004", 'timestep="0.004"', ""),
     "integrator": ("implicitfast", 'integrator="implicitfast"', ""),
     "solver": ("PGS", 'solver="PGS"', ""),
+    "solver_path": ("mujoco", 'solver="CG"', 'solver="CG"'),
     "iterations": ("2", 'iterations="2"', ""),
     "ls_iterations": ("1", 'ls_iterations="1"', ""),
     "tolerance": ("1e6", 'tolerance="1e6"', ""),

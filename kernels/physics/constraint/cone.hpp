@@ -133,6 +133,22 @@ struct ConeLaw {
                      alpha);
   }
 
+  template <class Point>
+  MANIPLE_FUNCTION void add_to_search(Point& point, const ConeRow<V>& jar, const ConeRow<V>& change) const {
+    if (!elliptic) {
+      point.add_one_sided(jar.x[0], change.x[0], single());
+      for (int i = 1; i < rows; ++i) {
+        const V edge = edges(i);
+        point.add_one_sided(jar.x[0] + jar.x[i], change.x[0] + change.x[i], edge);
+        point.add_one_sided(jar.x[0] - jar.x[i], change.x[0] - change.x[i], edge);
+      }
+      return;
+    }
+    const ConeRow<V> there = moved(jar, change, point.alpha);
+    const Line is = line(there, change);
+    point.add(rise(jar, change, there, point.alpha), is.derivative, is.curvature);
+  }
+
  private:
   // Where a residual is: in the polar of the cone, where nothing pushes; where the force lies inside of the
   // cone and is linear; or in the middle, where the force lies on the cone.
@@ -182,6 +198,37 @@ struct ConeLaw {
             select(zone.inside, inside_curvature,
                    select(zone.middle, multiply_add(zone.stiffness * rate, rate, bend), V(0))),
             zone.inside, !(zone.inside || zone.middle)};
+  }
+  // By how much the cost of the elliptic cone is higher after a step alpha. Within a zone, and between inside
+  // and the middle, whose cost is that of inside less a square, it is no difference of large numbers.
+  MANIPLE_FUNCTION V rise(const ConeRow<V>& jar, const ConeRow<V>& change, const ConeRow<V>& there,
+                          V alpha) const {
+    const V half(ScalarOf<V>(0.5));
+    const Zone was = zone_of(jar), is = zone_of(there);
+    V product(0), square(0);  // of the friction's part
+    for (int i = 1; i < rows; ++i) {
+      product = multiply_add(jar.x[i], change.x[i], product);
+      square = multiply_add(change.x[i], change.x[i], square);
+    }
+    const V step = alpha * change.x[0], squares = alpha * (V(2) * product + alpha * square);
+    const V inside = D * step * (jar.x[0] + half * step) + half * was.tangential * squares;
+    const V lengths = was.length + is.length;
+    const V longer = squares / select(lengths > V(0), lengths, V(1));
+    const V further = mu * (step - longer);  // of `beyond`
+    const V middle = half * was.stiffness * further * (V(2) * was.beyond + further);
+    const auto gap = [&](const ConeRow<V>& row, const Zone& zone) {
+      const V boundary = multiply_add(mu * mu, row.x[0], zone.length);
+      return half * zone.stiffness * boundary * boundary;
+    };
+    const auto cost = [&](const ConeRow<V>& row, const Zone& zone) {
+      const V all = multiply_add(D * row.x[0], row.x[0], zone.tangential * zone.length * zone.length);
+      return half *
+             select(zone.inside, all, select(zone.middle, zone.stiffness * zone.beyond * zone.beyond, V(0)));
+    };
+    const MaskOf<V> steady = (was.inside || was.middle) && (is.inside || is.middle);
+    const V across =
+        inside + select(was.middle, gap(jar, was), V(0)) - select(is.middle, gap(there, is), V(0));
+    return select(was.middle && is.middle, middle, select(steady, across, cost(there, is) - cost(jar, was)));
   }
   // Of the pyramid: stiffness of the normal alone in lanes without friction, and of the edges along
   // direction i.

@@ -106,6 +106,11 @@ struct PyramidLaw {
                                     V alpha) const {
     point.add_pushing(edges_of(jar).value, edges_of(change).value, D, alpha);
   }
+  template <class Point>
+  MANIPLE_FUNCTION void add_to_search(Point& point, const BaseRows<V>& jar, const BaseRows<V>& change) const {
+    const Edges<V> edges = edges_of(jar), changes = edges_of(change);
+    for (int e = 0; e < 4; ++e) point.add_one_sided(edges.value[e], changes.value[e], D);
+  }
 };
 
 }  // namespace maniple

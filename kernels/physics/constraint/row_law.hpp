@@ -30,6 +30,8 @@ inline constexpr double kUnbounded = 1e30;
 //   add_to_line(point, jar, change, alpha)
 //                        adds the row, whose residual changes by `change` along the line, to a LinePoint at
 //                        the step alpha
+//   add_to_search(point, jar, change)
+//                        the same to a SearchPoint, which knows its alpha
 
 // Dry friction: -D jar up to a largest force [N or Nm], and constant beyond.
 template <class V>
@@ -61,6 +63,10 @@ struct BoundedLaw {
   MANIPLE_FUNCTION void add_to_line(Point& point, V jar, V change, V alpha) const {
     point.add_row(jar, change, -bound, bound, D, alpha);
   }
+  template <class Point>
+  MANIPLE_FUNCTION void add_to_search(Point& point, V jar, V change) const {
+    point.add_bounded(jar, change, bound, D);
+  }
 };
 
 // An equality constraint holds both ways.
@@ -77,6 +83,10 @@ struct FreeLaw {
   template <class Point>
   MANIPLE_FUNCTION void add_to_line(Point& point, V, V change, V) const {
     point.add_quadratic(change, D);
+  }
+  template <class Point>
+  MANIPLE_FUNCTION void add_to_search(Point& point, V jar, V change) const {
+    point.add_quadratic(jar, change, D);
   }
 };
 
@@ -97,6 +107,10 @@ struct OneSidedLaw {
   template <class Point>
   MANIPLE_FUNCTION void add_to_line(Point& point, V jar, V change, V alpha) const {
     point.template add_pushing<1>({jar}, {change}, D, alpha);
+  }
+  template <class Point>
+  MANIPLE_FUNCTION void add_to_search(Point& point, V jar, V change) const {
+    point.add_one_sided(jar, change, D);
   }
 };
 

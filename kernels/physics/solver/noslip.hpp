@@ -185,15 +185,7 @@ struct NoslipIslands {
       for (int k = 0; k < m.nv; ++k) d.noslip_inertia[0] += d.qM[m.dof_Madr[k]];
       return;
     }
-    RowFamilies::for_each_row<V>(m, d, rows, [&](const auto& family, int i) MANIPLE_INLINE_LAMBDA {
-      for (int lane = 0; lane < lane_width<V>; ++lane) {
-        const int number = number_of(family, i);
-        if (!(stiffness_of(family, number, lane) > 0)) continue;
-        join_islands(
-            m.nnosliptree, [&](int t) -> T& { return lane_element(island, t, lane); },
-            [&](const auto& visit) { family.for_each_tree(number, lane, visit); });
-      }
-    });
+    join_trees_of_rows(m, d, rows, m.nnosliptree, island);
     for (int k = 0; k < m.nv; ++k)
       for (int lane = 0; lane < lane_width<V>; ++lane) {
         const int own = static_cast<int>(lane_element(island, m.dof_treeid[k], lane));
@@ -204,7 +196,7 @@ struct NoslipIslands {
   template <class Rows, class Visit>
   MANIPLE_FUNCTION void for_each_island(const Rows& family, int number, const Visit& visit) const {
     for (int lane = 0; lane < lane_width<V>; ++lane) {
-      if (!(stiffness_of(family, number, lane) > 0)) continue;
+      if (!(stiffness_of_row(family, number, lane) > 0)) continue;
       int first = -1;
       family.for_each_tree(number, lane, [&](int tree) { first = first < 0 ? tree : first; });
       if (first >= 0) visit(lane, static_cast<int>(lane_element(d.noslip_island, first, lane)));
@@ -241,7 +233,7 @@ struct NoslipIslands {
         twice_cost = law.force(jar) * law.force(jar) / law.D;
       else
         twice_cost = law.twice_cost(jar);
-      add(family, number_of(family, i), V(T(0.5)) * twice_cost);
+      add(family, number_of_row(family, i), V(T(0.5)) * twice_cost);
     });
   }
   // After a sweep: whether there is an island in which another one follows.
@@ -254,22 +246,6 @@ struct NoslipIslands {
       some = some || open > V(0);
     }
     return any_lane(some);
-  }
-
- private:
-  template <class Rows>
-  static MANIPLE_FUNCTION int number_of(const Rows& family, int i) {
-    if constexpr (Rows::kBaseRows == 1)
-      return family.number(i);
-    else
-      return i;
-  }
-  template <class Rows>
-  MANIPLE_FUNCTION T stiffness_of(const Rows& family, int number, int lane) const {
-    if constexpr (Rows::kBaseRows == 1)
-      return family.law_of_lane(number, lane).D;
-    else
-      return lane_element(d.contact_D, number, lane);
   }
 };
 

@@ -1,10 +1,12 @@
 // The constrained acceleration: which solver finds it for which environments. Models that ask for PGS are
-// solved in the dual. Newton's method works in the space of the rows for environments with few contacts that
+// solved in the dual, and those that end their solver before it has converged by MuJoCo's own iterations.
+// Newton's method works in the space of the rows for environments with few contacts that
 // are not too stiff, in that of the dofs for the others, and in double precision where single precision does
 // not suffice; which of the three depends on the environment alone, so that its bits do.
 #pragma once
 
 #include "kernels/physics/solver/dual_solver.hpp"
+#include "kernels/physics/solver/mujoco_solver.hpp"
 #include "kernels/physics/solver/noslip.hpp"
 #include "kernels/physics/solver/primal_solver.hpp"
 #include "kernels/physics/solver/row_solver.hpp"
@@ -36,9 +38,14 @@ MANIPLE_SUBSTAGE void solve_constraints(const Model<ScalarOf<V>>& m, const State
     for (const int i : d.team.share(nv)) d.qacc[i] += d.qacc_smooth[i];
     return;
   }
-  const V scale(T(1) / (m.meaninertia * static_cast<T>(nv)));
   // in single precision a smaller tolerance would ask for less than rounding
   const V tolerance(sizeof(T) == 4 ? max(m.tolerance, T(1e-6)) : m.tolerance);
+  if (m.nsolvertree > 0) {
+    solve_as_mujoco(m, s, d, rows, active, tolerance);
+    remove_slip(m, d, rows);
+    return;
+  }
+  const V scale(T(1) / (m.meaninertia * static_cast<T>(nv)));
   const MaskOf<V> wide = needs_wide(m, d, rows);
   RowSpace<V> row_space;
   row_space.lanes = MaskOf<V>(m.nspaceblock > 0) && d.ncon[0] <= V(static_cast<T>(m.nrowcontact)) && !wide;
