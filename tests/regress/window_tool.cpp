@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     });
     for (const DemonstrationContents::Camera& camera : contents.cameras)
       for_frames([&](std::int64_t row) {
-        std::fwrite(demonstrations.picture(row, camera), 1, camera.bytes(), stdout);
+        std::fwrite(demonstrations.image(row, camera), 1, camera.bytes(), stdout);
       });
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
