@@ -15,7 +15,10 @@ int main(int argc, char** argv) {
   // 2 signals that ask a run to end in order are noted from here on; an error ends every rank with one
   // message and the same exit code
   std::optional<maniple::StopSignals> signals;
-  if (command.verb->ends_in_order) signals.emplace();
+  if (command.verb->ends_in_order)
+    signals.emplace();
+  else
+    maniple::tell_ending_signals(command.verb->name, maniple::speaks());
   return maniple::run_guarded([&] {
     // 3 MPI, Kokkos and this rank's device, until the end of the program
     maniple::Session session(argc, argv, command.verb->computes);

@@ -63,6 +63,8 @@
   SIZE(ndualsweep, "sweeps in dual_order")                                                         \
   SIZE(ndualorder, "most rows in dual_order")                                                      \
   SIZE(nmodelvalue, "numbers of the model that each environment has for itself")                   \
+  SIZE(nxfrc, "nbody if forces from outside act on bodies, else 0")                                \
+  SIZE(nqfrc, "nv if forces from outside act on dofs, else 0")                                     \
   SIZE(nvariedfriction, "nfriction if rows of dry friction differ between environments, else 0")   \
   SIZE(nvariedcontact, "ncontact if friction or weight of contacts differ, else 0")
 

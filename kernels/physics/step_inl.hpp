@@ -6,6 +6,7 @@
 #include "kernels/physics/fused.hpp"
 #include "kernels/physics/integration/integrate.hpp"
 #include "kernels/physics/set_const.hpp"
+#include "kernels/physics/smooth/applied.hpp"
 #include "kernels/physics/smooth/bias.hpp"
 #include "kernels/physics/smooth/center_of_mass.hpp"
 #include "kernels/physics/smooth/kinematics.hpp"
@@ -39,6 +40,7 @@ MANIPLE_SUBSTAGE void accelerations(const Model<ScalarOf<V>>& m, const State<V>&
     d.qfrc_smooth[i] = force;
     d.qacc_smooth[i] = force;
   }
+  if (m.nxfrc + m.nqfrc > 0) add_applied_forces(m, s, d);
   solve_inertia(m, d, d.qM_factor, d.qLDiagInv, d.qacc_smooth);
   end_stage(d, PhysicsStage::smooth_acceleration);
   solve_constraints(m, s, d);
@@ -136,6 +138,8 @@ MANIPLE_FUNCTION void reset_to_default(const Model<ScalarOf<V>>& m, const Team<V
   }
   for (const int i : team.share(m.na)) s.act[i] = select(which, V(0), V(s.act[i]));
   for (const int i : team.share(m.nu)) s.ctrl[i] = select(which, V(0), V(s.ctrl[i]));
+  for (const int i : team.share(m.nqfrc)) s.qfrc_applied[i] = select(which, V(0), V(s.qfrc_applied[i]));
+  for (const int i : team.share(6 * m.nxfrc)) s.xfrc_applied[i] = select(which, V(0), V(s.xfrc_applied[i]));
   for (const int i : team.share(m.nmocap > 0 ? m.nbody : 0)) {
     const int mocap = m.body_mocapid[i];
     if (mocap < 0) continue;

@@ -6,18 +6,26 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 #include <thread>
 
 #include "src/base/error.hpp"
 #include "src/base/version.hpp"
 #include "src/config/schema.hpp"
 #include "src/driver/earlier_run.hpp"
+#include "src/parallel/launch.hpp"
 
 namespace maniple {
 
 bool is_override(const std::string& argument) {
   std::error_code none;
   return argument.find('=') != std::string::npos && !std::filesystem::exists(argument, none);
+}
+
+bool speaks() {
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+    if (const char* rank = std::getenv(variable)) return std::string(rank) == "0";
+  return true;
 }
 
 namespace {
@@ -32,13 +40,6 @@ void sort_arguments(const std::vector<std::string>& arguments, CommandLine& comm
     }
     (is_override(argument) ? command.overrides : command.decks).push_back(argument);
   }
-}
-
-// Verbs that are answered without MPI would be answered by every rank: only rank 0 of a launch speaks.
-bool speaks() {
-  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-    if (const char* rank = std::getenv(variable)) return std::string(rank) == "0";
-  return true;
 }
 
 // The first argument is to be a verb.
@@ -64,6 +65,30 @@ std::string arguments_error(const Verb& verb, const std::string& found) {
       .what();
 }
 
+// The keys of the sections that a verb reads, a paragraph for each section.
+std::string keys_of(const Verb& verb) {
+  constexpr std::size_t kWidth = 110;
+  std::string text =
+      "Keys of its deck, key.path=value; 'maniple schema KEY' or SECTION says type, default, unit and "
+      "meaning:";
+  std::istringstream sections(verb.sections);
+  const bool imitates = std::string(verb.sections).find("data") != std::string::npos;
+  for (std::string section; sections >> section;) {
+    std::string line = "\n  " + section + ":";
+    for (const Key& key : schema()) {
+      if (!key.path.starts_with(section + ".") || (key.is(kOfImitation) && !imitates)) continue;
+      const std::string name = key.path.substr(section.size() + 1);
+      if (line.size() + 1 + name.size() > kWidth) {
+        text += line;
+        line = "\n    ";
+      }
+      line += " " + name;
+    }
+    text += line;
+  }
+  return text;
+}
+
 }  // namespace
 
 CommandLine parse_command_line(int argc, char** argv) {
@@ -86,9 +111,7 @@ CommandLine parse_command_line(int argc, char** argv) {
           ->expected(verb.least_arguments, verb.most_arguments);
     if (verb.flag) sub->add_flag(verb.flag, flagged, verb.flag_help);
     std::string footer = std::string("Example: maniple ") + verb.example;
-    if (verb.sections)
-      footer += std::string("\nSections of its deck: ") + verb.sections +
-                "; 'maniple schema SECTION' lists their keys";
+    if (verb.sections) footer += "\n\n" + keys_of(verb);
     sub->footer(footer);
     sub->callback([&command, &verb] { command.verb = &verb; });
   }
@@ -105,6 +128,8 @@ CommandLine parse_command_line(int argc, char** argv) {
     app.parse(argc, argv);
     sort_arguments(arguments, command);
     if (flagged) printed.emplace_back(command.verb->flag);
+    if (const std::string error = command.verb->run ? srun_error() : ""; !error.empty())
+      throw InputError(error);
     if (command.verb->print && (!command.verb->run || (arguments.size() == 1 && names_a_run(arguments[0])))) {
       command.finished = true;
       command.verb->print(command.verb->run ? arguments : printed, out);

@@ -16,6 +16,10 @@ struct CommandLine {
   int exit_code = 0;
 };
 
+// Whether this process speaks for the job: as rank 0 of a launch, or without one. Verbs that are answered
+// without MPI would be answered by every rank.
+bool speaks();
+
 // key=value, and no file or directory of that name.
 bool is_override(const std::string& argument);
 

@@ -12,6 +12,7 @@
 #include "src/driver/episode_recorder.hpp"
 #include "src/driver/refusals.hpp"
 #include "src/driver/setup.hpp"
+#include "src/driver/stop.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/learning/evaluation.hpp"
 #include "src/parallel/failure.hpp"
@@ -90,9 +91,22 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
   const auto watch = [&] {
     if (episodes) episodes->watch();
   };
-  const EvaluationResult result = evaluate(*simulation, *loaded.policy, config, session.collectives(), watch);
+  StopRequest stop(config, session.started());
+  StopRequest::Decision decision;
+  const auto stops = [&] {
+    decision = stop.poll(session.collectives());
+    return decision.stop;
+  };
+  const EvaluationResult result =
+      evaluate(*simulation, *loaded.policy, config, session.collectives(), watch, stops);
   report_idle_draws(*simulation, session);
   report_incidents(*simulation, session);
+  if (result.stopped) {
+    // (short episodes are the first that end, so those that have would say too little or too much)
+    warn(fmt::format("stopped early after {} of {} ({}): no results are written, nor a data set",
+                     result.ended, counted(static_cast<std::size_t>(wanted), "episode"), decision.reason));
+    return ExitCode::error;
+  }
 
   ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "evaluate"),
                         session.collectives(), kEvaluationFile);

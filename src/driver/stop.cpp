@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace maniple {
 
@@ -54,6 +55,22 @@ const char* name_of_signal(std::int64_t number) {
   return "signal";
 }
 
+const char* told_verb = nullptr;
+
+// (only functions that signal handlers may call)
+void tell_signal(int number) {
+  const auto write_text = [](const char* text) {
+    const ssize_t written = write(STDERR_FILENO, text, strlen(text));
+    (void)written;
+  };
+  if (told_verb != nullptr) {
+    for (const char* const part :
+         {"maniple: error: ", told_verb, " was ended by ", name_of_signal(number), ", before it was done\n"})
+      write_text(part);
+  }
+  raise(number);
+}
+
 bool take_trigger(const std::string& path) {
   return access(path.c_str(), F_OK) == 0 && unlink(path.c_str()) == 0;
 }
@@ -78,6 +95,20 @@ StopSignals::StopSignals() {
 StopSignals::~StopSignals() {
   if (--watchers > 0) return;
   for (const NotedSignal& noted : noted_signals) sigaction(noted.number, &noted.before, nullptr);
+}
+
+void tell_ending_signals(const char* verb, bool says) {
+  if (says) told_verb = verb;
+  for (const NotedSignal& noted : noted_signals) {
+    struct sigaction before {};
+    sigaction(noted.number, nullptr, &before);
+    if (noted.number == SIGINT || noted.number == SIGCONT || before.sa_handler == SIG_IGN) continue;
+    struct sigaction action {};
+    action.sa_handler = tell_signal;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigemptyset(&action.sa_mask);
+    sigaction(noted.number, &action, nullptr);
+  }
 }
 
 bool job_stops() {

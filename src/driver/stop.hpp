@@ -23,6 +23,10 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 };
 
+// Says from here on which signal ends the process, where a launcher or batch system sends it to a verb that
+// does not end in order; the process then ends by it as it would have. `says`: on one rank of a job.
+void tell_ending_signals(const char* verb, bool says);
+
 // Whether a StopRequest of this process has found a reason to stop that holds for the whole job: a signal or
 // the wall time, not the file in one run's directory.
 bool job_stops();

@@ -70,6 +70,7 @@ const std::vector<Verb>& verbs() {
        .run = evaluate_policy,
        .not_of_run = kOfItsOwn,
        .of_run = {"control.checkpoint=RUN", "output.directory=RUN"},
+       .ends_in_order = true,
        .results = kEvaluationFile,
        .writes_datasets = true,
        .runs_ensembles = true},
@@ -154,8 +155,8 @@ ExitCode run_configured(const Verb& verb, const Config& config, Session& session
                      fmt::format("a data set requested from {}", verb.name),
                      "rollout and evaluate write data sets of episodes");
   if (config.run.wall_time > 0 && !verb.ends_in_order)
-    warn(
-        fmt::format("run.wall_time has no effect on {}: train, imitate and rollout stop in time", verb.name));
+    warn(fmt::format("run.wall_time has no effect on {}: train, imitate, rollout and evaluate stop in time",
+                     verb.name));
   session.watchdog().set_timeout(config.run.hang_timeout);
   set_retries(config.run.retries);
   std::optional<RunDirectory> directory;

@@ -76,7 +76,8 @@ std::int64_t periodic_evaluation_environments(const Config& config) {
 }
 
 EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const Config& config,
-                          Collectives& collectives, const std::function<void()>& watch) {
+                          Collectives& collectives, const std::function<void()>& watch,
+                          const std::function<bool()>& stops) {
   const Partition& partition = environment.partition();
   const std::int64_t wanted = wanted_episodes(config, partition.num_envs);
   const std::int64_t rounds = (wanted + partition.num_envs - 1) / partition.num_envs;
@@ -131,6 +132,11 @@ EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const 
       ++finished[e];
       --missing;
     }
+    if (stops && stops()) {
+      std::int64_t ended = rounds * partition.envs() - missing;
+      collectives.sum(&ended, 1);
+      return {.stopped = true, .ended = ended};
+    }
   }
   collectives.sum(returns.data(), returns.size());
   collectives.sum(lengths.data(), lengths.size());
@@ -142,7 +148,10 @@ EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const 
     collectives.sum(values.data(), values.size());
     values.resize(static_cast<std::size_t>(wanted));
   }
-  return {returns, lengths, successes, metrics};
+  return {.episode_return = returns,
+          .episode_length = lengths,
+          .episode_success = successes,
+          .episode_metrics = metrics};
 }
 
 }  // namespace maniple

@@ -15,10 +15,12 @@ namespace maniple {
 
 // One entry per episode: all first episodes in order of environment, then all second ones, and so on.
 struct EvaluationResult {
-  std::vector<double> episode_return;
-  std::vector<double> episode_length;                // control steps
-  std::vector<double> episode_success;               // 1 or 0; empty where the task has no success
-  std::vector<std::vector<double>> episode_metrics;  // of each of Environment::metrics()
+  std::vector<double> episode_return = {};
+  std::vector<double> episode_length = {};                // control steps
+  std::vector<double> episode_success = {};               // 1 or 0; empty where the task has no success
+  std::vector<std::vector<double>> episode_metrics = {};  // of each of Environment::metrics()
+  bool stopped = false;                                   // before all had ended: there are no entries
+  std::int64_t ended = 0;                                 // episodes that had by then
 };
 
 // Is the metric of episodes, averaged over them, a share: of terminations.
@@ -52,8 +54,9 @@ std::int64_t periodic_evaluation_environments(const Config& config);
 // finished the same number of episodes (evaluation.episodes / num_envs, rounded up; one each for 0) and keeps
 // the first evaluation.episodes of them in that order. Equal counts per environment keep short episodes from
 // being favoured. Collective; the same result on every rank. `watch`: called with the first observations
-// there, and after each control step.
+// there, and after each control step. `stops`: collective, asked after each control step whether to give up.
 EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const Config& config,
-                          Collectives& collectives, const std::function<void()>& watch = {});
+                          Collectives& collectives, const std::function<void()>& watch = {},
+                          const std::function<bool()>& stops = {});
 
 }  // namespace maniple

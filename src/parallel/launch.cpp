@@ -48,6 +48,26 @@ LaunchedAlone::~LaunchedAlone() {
   for (const char* const variable : set_) unsetenv(variable);
 }
 
+std::string srun_error() {
+#ifdef OPEN_MPI
+  // (cray_shasta sets PALS_RANKID alone, of which Open MPI knows nothing)
+  for (const char* const variable :
+       {"PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK", "PMI_FD", "OMPI_COMM_WORLD_SIZE"})
+    if (std::getenv(variable) != nullptr) return "";
+  const char *const task = std::getenv("SLURM_PROCID"), *const tasks = std::getenv("SLURM_STEP_NUM_TASKS"),
+                    *const plugin = std::getenv("SLURM_MPI_TYPE");
+  if (!task || !tasks) return "";
+  const int count = std::atoi(tasks);
+  if (count <= 1 && OMPI_MAJOR_VERSION >= 5) return "";  // (it takes one process for one rank)
+  return "launch: srun started " + std::to_string(count) + (count == 1 ? " process" : " processes") +
+         " with --mpi=" + (plugin ? plugin : "none") +
+         ", which tells Open MPI nothing of them; start them with srun " + kPlugin +
+         " (srun --mpi=list shows what there is), or with mpirun";
+#else
+  return "";
+#endif
+}
+
 std::string separate_ranks_error(int mpi_size) {
   if (mpi_size != 1) return "";
   for (const auto& [variable, is_srun] : kLaunchers) {

@@ -8,6 +8,9 @@
 
 namespace maniple {
 
+// Empty, or that srun has started this process without PMIx or PMI, by which an Open MPI finds its ranks:
+// before MPI starts, which would end each process with a page about building it anew.
+std::string srun_error();
 // Empty, or why this start is not the one that was asked for: the launcher's variables in the environment (of
 // srun, Open MPI's and MPICH's mpirun, and PALS) name more processes than the one rank that MPI sees.
 std::string separate_ranks_error(int mpi_size);

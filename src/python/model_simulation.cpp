@@ -13,6 +13,7 @@
 #include "src/python/kokkos.hpp"
 #include "src/python/saved_environments.hpp"
 #include "src/simulation/environment_blocks.hpp"
+#include "src/tasks/applied_forces.hpp"
 #include "src/tasks/prepared.hpp"
 
 namespace maniple {
@@ -30,6 +31,8 @@ std::vector<std::pair<std::string, int>> state_sizes(const ModelSizes& sizes) {
           {"qvel", sizes.nv},
           {"act", sizes.na},
           {"ctrl", sizes.nu},
+          {"qfrc_applied", sizes.nqfrc},
+          {"xfrc_applied", 6 * sizes.nxfrc},
           {"mocap_pos", 3 * sizes.nmocap},
           {"mocap_quat", 4 * sizes.nmocap},
           {"eq_active", sizes.neq},
@@ -102,6 +105,7 @@ ModelSimulation::ModelSimulation(const Config& config, const std::vector<std::st
   prepared_.model = import_model_of(config_);
   prepared_.model.mjb.reset();
   vary(prepared_.model, config_, model_fields);
+  make_room_for_forces(prepared_.model.sizes);
   if (config_.task.present) prepared_.task = compile_task(config_, model());
   // what a user reads is read as files would be
   config_.output.trajectory_every = 1;

@@ -83,6 +83,18 @@ void bind_precision(nb::class_<VectorEnvironment>& environment) {
       nb::arg("observation").noconvert(), nb::arg("critic_observation").noconvert().none(),
       nb::arg("episode_return").noconvert(), nb::arg("episode_length").noconvert(),
       nb::arg("success").noconvert().none(), nb::arg("invalid").noconvert());
+  environment.def(
+      "read_state",
+      [](VectorEnvironment& self, const std::string& name, const Rows<T>& rows) {
+        for (const auto& [field, size] : self.pose_fields())
+          if (field == name) {
+            check_count(rows.size(), self.envs() * size, name);
+            const nb::gil_scoped_release release;
+            return self.read_state(name, rows.data());
+          }
+        throw nb::key_error(name.c_str());
+      },
+      nb::arg("name"), nb::arg("rows").noconvert());
 }
 
 Autoreset autoreset_of(const std::string& name) {
@@ -121,13 +133,14 @@ NB_MODULE(_maniple, module) {
           [](VectorEnvironment* self, const std::vector<std::string>& decks,
              const std::vector<std::string>& overrides,
              const std::optional<std::pair<std::string, std::string>>& run, const std::string& autoreset,
-             int rank, int ranks, int threads) {
+             int rank, int ranks, int threads, bool for_pictures) {
             const nb::gil_scoped_release release;
-            new (self) VectorEnvironment(maniple::given_config(decks, overrides, run),
-                                         maniple::autoreset_of(autoreset), rank, ranks, threads);
+            new (self)
+                VectorEnvironment(maniple::given_config(decks, overrides, run),
+                                  maniple::autoreset_of(autoreset), rank, ranks, threads, for_pictures);
           },
           nb::arg("decks"), nb::arg("overrides"), nb::arg("run").none(), nb::arg("autoreset_mode"),
-          nb::arg("rank"), nb::arg("ranks"), nb::arg("threads"))
+          nb::arg("rank"), nb::arg("ranks"), nb::arg("threads"), nb::arg("for_pictures"))
       .def("reseed", &VectorEnvironment::reseed, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("envs", &VectorEnvironment::envs)
       .def_prop_ro("first_env", &VectorEnvironment::first_env)
@@ -146,6 +159,10 @@ NB_MODULE(_maniple, module) {
       .def_prop_ro("observation_names", &VectorEnvironment::observation_names)
       .def_prop_ro("action_names", &VectorEnvironment::action_names)
       .def_prop_ro("warnings", &VectorEnvironment::warnings)
+      .def_prop_ro(
+          "mjb",
+          [](const VectorEnvironment& self) { return nb::bytes(self.mjb().data(), self.mjb().size()); })
+      .def_prop_ro("pose_fields", &VectorEnvironment::pose_fields)
       .def_prop_ro("task_name", [](const VectorEnvironment& self) { return self.config().task.name; })
       .def_prop_ro("deck", [](const VectorEnvironment& self) { return self.config().resolved_text; });
   maniple::bind_precision<float>(environment);

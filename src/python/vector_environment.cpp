@@ -29,7 +29,7 @@ struct VectorEnvironment::Part {
 };
 
 VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, int rank, int ranks,
-                                     int threads)
+                                     int threads, bool for_pictures)
     : config_(config), autoreset_(autoreset), rank_(rank), ranks_(ranks) {
   if (!config.task.present)
     throw InputError(config.where_of("task"), "task", "found a deck without a task",
@@ -51,7 +51,16 @@ VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, 
   }
   config_.initial_state.source = StartState::task;
   prepared_ = prepare(config_);
-  prepared_.model.mjb.reset();
+  if (for_pictures) {
+    const ModelSizes& sizes = prepared_.model.sizes;
+    pose_fields_ = {{"qpos", sizes.nq}, {"mocap_pos", 3 * sizes.nmocap}, {"mocap_quat", 4 * sizes.nmocap}};
+    std::erase_if(pose_fields_, [](const auto& field) { return field.second == 0; });
+    config_.output.trajectory_every = 1;
+    if (!is_double()) config_.output.trajectory_fields.clear();
+    for (const auto& [name, size] : pose_fields_) config_.output.trajectory_fields.push_back(name);
+  } else {
+    prepared_.model.mjb.reset();
+  }
 
   const CompiledTask& task = prepared_.task;
   num_observations_ = task.num_observations;
@@ -228,6 +237,21 @@ void VectorEnvironment::episodes(const EpisodeRows<T>& rows) {
   }
 }
 
+template <class T>
+void VectorEnvironment::read_state(const std::string& field, T* rows) {
+  const std::lock_guard lock(in_use_);
+  if (!begun_) throw Error("reset() comes before the first picture");
+  const auto known = std::find_if(pose_fields_.begin(), pose_fields_.end(),
+                                  [&](const auto& entry) { return entry.first == field; });
+  std::vector<std::byte> packed;
+  for (const auto& part : parts_) {
+    part->simulation->read_field(known->first, packed);
+    std::memcpy(rows + part->first * known->second, packed.data(), packed.size());
+  }
+}
+
+template void VectorEnvironment::read_state(const std::string&, float*);
+template void VectorEnvironment::read_state(const std::string&, double*);
 template void VectorEnvironment::episodes(const EpisodeRows<float>&);
 template void VectorEnvironment::episodes(const EpisodeRows<double>&);
 template void VectorEnvironment::reset(const bool*, const StepRows<float>&);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/config/config.hpp"
@@ -42,7 +43,9 @@ class VectorEnvironment {
  public:
   // The part of rank `rank` of `ranks`, divided among `threads` threads. Throws InputError for a deck without
   // a task, and for what does not fit into memory. Starts Kokkos, which lasts as long as the process.
-  VectorEnvironment(const Config& config, Autoreset autoreset, int rank, int ranks, int threads);
+  // `for_pictures`: with mjb() and read_state().
+  VectorEnvironment(const Config& config, Autoreset autoreset, int rank, int ranks, int threads,
+                    bool for_pictures);
 
   std::int64_t envs() const { return envs_; }
   std::int64_t first_env() const { return first_env_; }
@@ -65,6 +68,11 @@ class VectorEnvironment {
   // Warnings about the model, one line each.
   const std::vector<std::string>& warnings() const { return prepared_.model.warnings; }
 
+  // The model as an MJB file, and the parts of the state on which poses depend: their names and numbers of an
+  // environment.
+  const std::vector<std::uint8_t>& mjb() const { return *prepared_.model.mjb; }
+  const std::vector<std::pair<std::string, int>>& pose_fields() const { return pose_fields_; }
+
   // The random numbers of this seed from their beginning; the next reset is the first one.
   void reseed(std::uint32_t seed);
   // Begins new episodes: in all environments, or in those of `mask` [envs].
@@ -77,6 +85,9 @@ class VectorEnvironment {
   // Fills the rows of the last step.
   template <class T>
   void episodes(const EpisodeRows<T>& rows);
+  // Such a part of the states as they are: rows [envs][numbers] of T, which is the precision's.
+  template <class T>
+  void read_state(const std::string& field, T* rows);
 
  private:
   struct Part;
@@ -98,6 +109,7 @@ class VectorEnvironment {
   std::int64_t max_episode_steps_ = 0;
   std::vector<double> action_low_, action_high_;
   std::vector<std::string> observation_names_, action_names_;
+  std::vector<std::pair<std::string, int>> pose_fields_;
 
   std::mutex in_use_;
   bool begun_ = false;             // a reset came first

@@ -26,8 +26,10 @@ using Value = ExpressionCompiler::Value;
 
 constexpr std::size_t kScreenful = 100;  // names in a message
 // Fields of the state that resets and events may set, and those that actions may.
-constexpr const char* kAssignedFields[] = {"qpos", "qvel", "act", "mocap_pos", "mocap_quat", "eq_active"};
-constexpr const char* kFieldsOfActions[] = {"ctrl", "mocap_pos", "mocap_quat", "eq_active"};
+constexpr const char* kAssignedFields[] = {"qpos",       "qvel",      "act",          "mocap_pos",
+                                           "mocap_quat", "eq_active", "xfrc_applied", "qfrc_applied"};
+constexpr const char* kFieldsOfActions[] = {"ctrl",      "mocap_pos",    "mocap_quat",
+                                            "eq_active", "xfrc_applied", "qfrc_applied"};
 
 struct BinaryOperator {
   std::string_view token;
@@ -118,11 +120,12 @@ bool ExpressionCompiler::assign(const ExpressionSource& target, const Expression
       refuse_expression(target, 0, "'" + target.text + "' cannot be assigned by an action",
                         fmt::format("{}, whole or with [elements]", fmt::join(kFieldsOfActions, ", ")));
     if (!of_model && !(known && is_state(index)))
-      refuse_expression(target, 0, "'" + target.text + "' cannot be assigned",
-                        "qpos, qvel, act, joint_pos, joint_vel, mocap_pos, mocap_quat or eq_active, whole or "
-                        "with [elements]; events: "
-                        "also fields of the model that may vary: " +
-                            list(context_.varying_names()));
+      refuse_expression(
+          target, 0, "'" + target.text + "' cannot be assigned",
+          "qpos, qvel, act, joint_pos, joint_vel, mocap_pos, mocap_quat, eq_active, xfrc_applied "
+          "or qfrc_applied, whole or with [elements]; events: "
+          "also fields of the model that may vary: " +
+              list(context_.varying_names()));
     if (of_model ? phase_ == Phase::reset : phase_ == Phase::vary)
       refuse_expression(target, 0, "'" + target.text + "' " + when(),
                         of_model

@@ -34,9 +34,10 @@ class ExpressionCompiler {
   Value compile(const ExpressionSource& source);
   // The same, for places that need a number.
   Node compile_number(const ExpressionSource& source, const std::string& what);
-  // Assigns the expression to the elements that `target` names. act: of ctrl, mocap_pos, mocap_quat or
-  // eq_active; reset and interval: of qpos, qvel, act, mocap_pos, mocap_quat or eq_active; vary and interval:
-  // of fields of the model. interval and vary: where the mask is true. Returns whether it was the model.
+  // Assigns the expression to the elements that `target` names. act: of ctrl, mocap_pos, mocap_quat,
+  // eq_active, xfrc_applied or qfrc_applied; reset and interval: of qpos, qvel, act and the same but ctrl;
+  // vary and interval: of fields of the model. interval and vary: where the mask is true. Returns whether it
+  // was the model.
   bool assign(const ExpressionSource& target, const ExpressionSource& source, Node mask = -1);
   // The elements of the state that the last call assigned.
   const std::vector<int>& last_assigned() const { return last_assigned_; }

@@ -1,14 +1,16 @@
 #include "src/tasks/prepared.hpp"
 
 #include "src/model_import/vary.hpp"
+#include "src/tasks/applied_forces.hpp"
 #include "src/tasks/model_events.hpp"
 
 namespace maniple {
 
 ImportedModel import_model_of(const Config& config) {
   ImportedModel model = import_model(config.model, config.simulation);
-  if (config.task.present)
-    vary_model(model, varied_fields(config.task, task_model(model)), config.model.where);
+  if (!config.task.present) return model;
+  vary_model(model, varied_fields(config.task, task_model(model)), config.model.where);
+  make_room_for_forces(model.sizes, config.task);
   return model;
 }
 

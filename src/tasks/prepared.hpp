@@ -13,7 +13,8 @@ struct Prepared {
   CompiledTask task;  // without programs where the deck has no task
 };
 
-// The model of a deck, as its task needs it: fields that its events set have values for each environment.
+// The model of a deck, as its task needs it: fields that its events set have values for each environment,
+// and states have room for the forces that it names.
 ImportedModel import_model_of(const Config& config);
 // InputError: a model that is not simulated, or a task that does not fit it.
 Prepared prepare(const Config& config);

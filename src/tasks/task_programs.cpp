@@ -26,7 +26,8 @@ std::vector<TermExpression> assignments_of(const TermConfig& term, TermKind kind
   if (!term.field.empty()) return field_assignments(term, model, key);
   if (term.term.empty() && term.target.empty())
     throw InputError(term.where, key, "an expression that sets nothing",
-                     "set: qpos[joint], qvel[joint], act[actuator], mocap_pos[body] or eq_active[equality]");
+                     "set: qpos[joint], qvel[joint], act[actuator], mocap_pos[body], eq_active[equality], "
+                     "xfrc_applied[body] or qfrc_applied[joint]");
   return expressions_of(term, kind, model, key);
 }
 

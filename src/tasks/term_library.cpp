@@ -5,6 +5,7 @@
 #include <numbers>
 #include <utility>
 
+#include "src/tasks/applied_forces.hpp"
 #include "src/tasks/term_recipes.hpp"
 #include "src/tasks/terms.hpp"
 
@@ -365,6 +366,12 @@ std::vector<LibraryTerm> make_library() {
                kFreeBase + std::string("; or an expression with set: qvel[joint]")},
               term(Kind::reset, "push_by_setting_velocity", kNoNames,
                    "free joint: draws are added to the velocities", push, push_parameters())),
+      term(
+          Kind::reset, kForceTerm, kBodies,
+          "bodies: force and torque from outside at the centre of mass, world axes, held until the next draw",
+          applied_forces,
+          {{"force_range", 2, "N", "range of the draw for each component of the force", {0, 0}},
+           {"torque_range", 2, "N m", "range of the draw for each component of the torque", {0, 0}}}),
       needing({has_free_joint, "on a model without a free joint",
                kFreeBase + std::string("; or reset_joints_by_offset for joints")},
               term(Kind::reset, "reset_root_state_uniform", kNoNames,

@@ -168,6 +168,15 @@ Expressions push(const TermRequest& term) {
           {v + "[3:6]", v + "[3:6] + rotate_inverse(" + q + ", " + drawn(term, {"wx", "wy", "wz"}) + ")"}};
 }
 
+Expressions applied_forces(const TermRequest& term) {
+  const auto three = [&](const char* range) { return drawn(term, {range, range, range}); };
+  Expressions result;
+  for (const std::string& name : term.names)
+    result.push_back(
+        {"xfrc_applied['" + name + "']", "[" + three("force_range") + ", " + three("torque_range") + "]"});
+  return result;
+}
+
 Expressions beyond_limits(const TermRequest& term) {
   const char* const factor = "soft_joint_pos_limit_factor";
   const double rest = term.parameters.contains(factor) ? (1 - term.number(factor)) / 2 : 0;

@@ -45,6 +45,9 @@ Expressions velocity_command(const TermRequest& term);
 // Isaac Lab's push_by_setting_velocity: draws are added to the velocity of the free joint.
 Expressions push(const TermRequest& term);
 
+// Isaac Lab's and mjlab's apply_external_force_torque: draws for each component, of each body by itself.
+Expressions applied_forces(const TermRequest& term);
+
 // Amount by which joints are beyond the ranges of the model, or a fraction of them about their middles, one
 // summand per limited joint.
 Expressions beyond_limits(const TermRequest& term);

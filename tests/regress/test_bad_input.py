@@ -267,6 +267,19 @@ def test_processes_that_are_no_ranks_of_each_other(maniple, tmp_path, variables,
     assert maniple("doctor", ranks=2, environment={"SLURM_STEP_NUM_TASKS": "1"}).returncode == 0
 
 
+@pytest.mark.parametrize("tasks, plugin, started", [("4", None, "4 processes with --mpi=none"), ("1", "cray_shasta", "1 process with --mpi=cray_shasta")])
+def test_srun_without_pmix_is_told_once(maniple, tasks, plugin, started):
+    """As srun starts its tasks: without this check each of them shows Open MPI's page about building it anew."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PMI", "OMPI_COMM"))}
+    environment |= {"SLURM_STEP_NUM_TASKS": tasks} | ({"SLURM_MPI_TYPE": plugin} if plugin else {})
+    results = [subprocess.run([maniple.program, "doctor"], cwd=maniple.root, env=environment | {"SLURM_PROCID": str(rank)},
+                              capture_output=True, text=True, timeout=GUARD, check=False) for rank in range(2)]
+    assert [result.returncode for result in results] == [2, 2]
+    assert results[0].stderr == (f"maniple: error: launch: srun started {started}, which tells Open MPI nothing of them; start them with "
+                                 "srun --mpi=pmix (srun --mpi=list shows what there is), or with mpirun\n")
+    assert results[1].stderr == ""
+
+
 def test_one_rank_in_a_job_of_many_tasks(maniple, tmp_path):
     """A program that is started without srun in a job of SLURM; told, since the job may be meant for several such runs."""
     def lines(**variables):

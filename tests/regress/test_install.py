@@ -74,6 +74,35 @@ def test_job_scripts_and_tools_find_the_program(installed, tmp_path):
     assert json.loads(page.split('id="description" type="application/json">')[1].split("</script>")[0])["envs"] == [0]
 
 
+MODULE_COMMANDS = r"""
+set ModulesCurrentModulefile [lindex $argv 0]
+proc note {name args} { puts "$name [join $args]" }
+foreach name {conflict setenv prepend-path} { interp alias {} $name {} note $name }
+proc module-whatis {text} { puts "whatis $text" }
+source $ModulesCurrentModulefile
+"""
+
+
+def test_module_file(installed, tmp_path):
+    """What `module load` does with it, by an interpreter that prints the commands of module files. (`module` itself comes with
+    two programs, of which no machine has both.)"""
+    module, = (installed / "share/modulefiles").rglob("*.*")
+    version = run(installed / "bin/maniple", "--version", cwd="/").strip()
+    assert module.relative_to(installed / "share/modulefiles").as_posix() == f"maniple/{version}"
+    (tmp_path / "commands.tcl").write_text(MODULE_COMMANDS)
+    lines = run("tclsh", tmp_path / "commands.tcl", module, cwd="/").splitlines()
+    assert lines == [f"whatis Maniple {version}: batched robot simulation and policy training as an MPI program", "conflict maniple",
+                     f"setenv MANIPLE_PROGRAM {installed}/bin/maniple", f"prepend-path PATH {installed}/bin",
+                     f"prepend-path PYTHONPATH {installed}/share/maniple/tools"]
+    # with the environment that tools/setup.sh --prefix makes
+    (installed / ".venv").mkdir()
+    try:
+        more = run("tclsh", tmp_path / "commands.tcl", module, cwd="/").splitlines()
+    finally:
+        (installed / ".venv").rmdir()
+    assert more[-2:] == [f"setenv VIRTUAL_ENV {installed}/.venv", f"prepend-path PATH {installed}/.venv/bin"]
+
+
 def test_the_python_package(installed, tmp_path):
     """`import maniple` with its decks, where the build has its compiled part."""
     package = installed / "share/maniple/tools/maniple"

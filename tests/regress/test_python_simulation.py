@@ -292,6 +292,37 @@ def test_environments_have_models_of_their_own():
         simulation["body_mass"] = 1
 
 
+def test_forces_from_outside_are_mujocos():
+    """On bodies at their centres of mass and on dofs, in the fields that they enter and over steps, and none after a reset."""
+    for name in ("ant", "sensors"):
+        model, count = load(name), 37
+        fields = ("qfrc_smooth", "qacc_smooth", "qacc", "cfrc_ext", "cfrc_int", *["sensordata"] * bool(model.nsensordata))
+        simulation = maniple.Simulation(model, count, fields=fields)
+        random = np.random.default_rng(2)
+        wrench = random.uniform(-2, 2, (count, model.nbody, 6)) * (random.uniform(0, 1, (count, model.nbody, 1)) < 0.5)
+        force = random.uniform(-1, 1, (count, model.nv))
+        simulation["xfrc_applied"], simulation["qfrc_applied"] = wrench, force
+        np.testing.assert_array_equal(simulation["xfrc_applied"], wrench)
+        simulation.forward()
+        data = mujoco.MjData(model)
+        for env in range(count):
+            mujoco.mj_resetData(model, data)
+            data.xfrc_applied[:], data.qfrc_applied[:] = wrench[env], force[env]
+            mujoco.mj_forward(model, data)
+            mujoco.mj_rnePostConstraint(model, data)
+            for field in fields:
+                want = getattr(data, field)
+                np.testing.assert_allclose(simulation[field][env], want, rtol=0, atol=1e-12 * (1 + np.abs(want).max()), err_msg=f"{name}, {field}")
+        simulation.step(10)
+        for _ in range(10):
+            mujoco.mj_step(model, data)
+        np.testing.assert_allclose(simulation["qpos"][-1], data.qpos, rtol=0, atol=1e-10)
+        simulation.set("xfrc_applied", 0, np.arange(count) == 3)
+        assert not simulation["xfrc_applied"][3].any() and simulation["xfrc_applied"][4].any()
+        simulation.reset()
+        assert not simulation["xfrc_applied"].any() and not simulation["qfrc_applied"].any()
+
+
 def test_arrays_have_mujocos_shapes():
     """What is read, and what is set in these shapes or flat; arrays that are read are copies that refuse to be written to."""
     model, count = load("ant"), 6

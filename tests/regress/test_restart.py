@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -103,6 +104,35 @@ def test_sigterm_saves_and_exits_75(maniple, tmp_path, how):
         process.send_signal(signal.SIGUSR1)
     assert process.wait(timeout=60) == 75, (tmp_path / "log").read_text()
     check_metrics_end_with_the_checkpoint(maniple, tmp_path)
+
+
+def test_an_evaluation_that_a_signal_ends_says_so(maniple, tmp_path):
+    maniple(*arguments(tmp_path, "learning.iterations=1"), ranks=1)
+    process = maniple.start("evaluate", tmp_path, "evaluation.episodes=100000000", ranks=2, log=tmp_path / "log")
+    maniple.wait_for(lambda: "policy of iteration" in (tmp_path / "log").read_text(), "the begin of the episodes", process=process)
+    time.sleep(1)
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(timeout=60) == 1
+    said = re.findall(r"^warning: stopped early after \d+ of 100000000 episodes \(SIGUSR1\): no results are written, nor a data set$",
+                      (tmp_path / "log").read_text(), re.M)
+    assert len(said) == 1, (tmp_path / "log").read_text()
+    assert not (tmp_path / "evaluation.h5").exists()
+    # the wall time of the evaluation, which it leaves time for
+    result = maniple("evaluate", tmp_path, "evaluation.episodes=100000000", "run.wall_time=4", ranks=1, exit_code=1)
+    assert "episodes (run.wall_time): no results" in result.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_measurement_that_a_signal_ends_says_so(maniple, tmp_path, number):
+    """bench has no end in order: one line, and the end that the signal asks for."""
+    process = maniple.start("bench", "isaac_cartpole", "bench.repeats=10000", f"output.directory={tmp_path / 'run'}", ranks=2,
+                            log=tmp_path / "log")
+    maniple.wait_for((tmp_path / "run").is_dir, "the run's directory", process=process)
+    for rank in maniple.ranks_of(process):
+        os.kill(rank, number)
+    assert process.wait(timeout=60) != 0
+    text = (tmp_path / "log").read_text()
+    assert text.count(f"maniple: error: bench was ended by {number.name}, before it was done\n") == 1, text
 
 
 def test_wall_time_saves_and_exits_75(maniple, tmp_path):

@@ -10,6 +10,7 @@ import subprocess
 import h5py
 import numpy as np
 import pytest
+from demonstrations import episodes, write_robomimic
 
 CARTPOLE = "inputs/train/isaac_cartpole.yaml"
 ARM = ["model.file=inputs/models/arm6.xml", "batch.num_envs=40"]
@@ -389,13 +390,36 @@ def test_a_terminal_gets_a_bar(maniple, tmp_path):
     assert "█" in result.stdout and "\033[K" in result.stdout, result.stdout
 
 
-def test_help_of_a_verb_has_an_example_and_names_sections_that_exist(maniple):
+def test_help_of_a_verb_has_an_example_and_the_keys_of_its_deck(maniple):
     verbs = re.findall(r"^  ([a-z]+) ", maniple("--help").stdout.split("Subcommands:")[1], re.M)
     assert {"train", "evaluate", "tasks"} <= set(verbs)
-    sections = set(re.findall(r"^([a-z_]+)\.", maniple("schema").stdout, re.M))
+    keys = {}
+    for key in re.findall(r"^([a-z_]+\.[^ ]+) ", maniple("schema").stdout, re.M):
+        keys.setdefault(key.split(".")[0], []).append(key.split(".", 1)[1])
     for verb in verbs:
         text = maniple(verb, "--help").stdout
         assert f"Example: maniple {verb} " in text
-        named = re.search(r"Sections of its deck: (.*?);", text, re.S)
-        assert named is None or set(named[1].split()) <= sections, verb
-    assert "learning" in maniple("train", "--help").stdout
+        listed = text.split("'maniple schema KEY' or SECTION says type, default, unit and meaning:\n")
+        if len(listed) == 1:
+            continue
+        assert max(map(len, listed[1].splitlines())) <= 110
+        shown = {section: names.split() for section, names in re.findall(r"^  ([a-z]+):(.*(?:\n    .*)*)", listed[1], re.M)}
+        assert shown and set(shown) <= set(keys), verb
+        for section, names in shown.items():
+            assert set(names) <= set(keys[section]), (verb, section)
+            if verb == "imitate":
+                assert names == [name for name in keys[section] if "<" not in name], section
+    assert "drop_last" not in maniple("train", "--help").stdout and "gamma" in maniple("train", "--help").stdout
+
+
+def test_examples_of_the_help_run(maniple, tmp_path):
+    """One after the other, as they are written, but with less to do."""
+    (tmp_path / "robot.xml").write_bytes((maniple.root / "inputs/models/arm6.xml").read_bytes())
+    write_robomimic(tmp_path / "demonstrations.hdf5", episodes(3))
+    less = {"train": ["learning.iterations=1", "batch.num_envs=32"], "imitate": ["learning.steps=2"],
+            "evaluate": ["evaluation.episodes=2"], "bench": ["bench.steps=2", "bench.repeats=1"], "doctor": ["batch.num_envs=32"]}
+    for verb in re.findall(r"^  ([a-z]+) ", maniple("--help").stdout.split("Subcommands:")[1], re.M):
+        example = re.search(r"^Example: maniple (.*)$", maniple(verb, "--help").stdout, re.M)[1]
+        result = subprocess.run([maniple.program, *example.split(), *less.get(verb, [])], cwd=tmp_path, capture_output=True, text=True,
+                                env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=120, check=False)
+        assert result.returncode == 0, f"{example}\n{result.stderr}"

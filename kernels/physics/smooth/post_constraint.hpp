@@ -4,6 +4,7 @@
 
 #include "kernels/model/lane_model.hpp"
 #include "kernels/physics/constraint/contact_force.hpp"
+#include "kernels/physics/smooth/applied.hpp"
 #include "kernels/physics/smooth/motion.hpp"
 #include "kernels/physics/smooth/tendon_tension.hpp"
 
@@ -38,11 +39,12 @@ MANIPLE_FUNCTION void add_equality_wrenches(const Model<ScalarOf<V>>& m, const S
   }
 }
 
-// Writes cfrc_ext: forces from outside on each body, which are those of contacts, connects, welds and spatial
-// tendons, about the center of mass of the body's tree.
+// Writes cfrc_ext: forces from outside on each body, which are those applied, and of contacts, connects,
+// welds and spatial tendons, about the center of mass of the body's tree.
 template <class V>
 MANIPLE_FUNCTION void external_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   for (int i = 0; i < 6 * m.nbody; ++i) d.cfrc_ext[i] = V(0);
+  add_applied_wrenches(m, s, d);
   add_contact_wrenches(m, d);
   add_equality_wrenches(m, s, d);
   if (m.nJspatial > 0) add_tendon_wrenches(m, s, d);
