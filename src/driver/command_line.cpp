@@ -8,6 +8,7 @@
 #include <iostream>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "src/base/error.hpp"
 #include "src/base/version.hpp"
@@ -78,8 +79,10 @@ std::string keys_of(const Verb& verb) {
     for (const Key& key : schema())
       if (key.path.starts_with(section + ".") && (imitates || !key.is(kOfImitation)))
         names.push_back(key.path.substr(section.size() + 1));
-    if (section == "terrain") names.emplace_back("sub_terrains");
-    if (section == "task") names.emplace_back("definitions");
+    // (mappings from names of the deck's own)
+    for (const auto& [of, name] : {std::pair{"terrain", "sub_terrains"}, std::pair{"task", "definitions"},
+                                   std::pair{"learning", "curricula"}})
+      if (section == of) names.emplace_back(name);
     if (section == "task")
       for (const SectionKey& of_task : section_schema()) names.push_back(of_task.name);
     std::string line = "\n  " + section + (names.empty() ? "" : ":");

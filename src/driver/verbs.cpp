@@ -41,8 +41,8 @@ const std::vector<Verb>& verbs() {
       {.name = "imitate",
        .help = "train a policy on demonstrations, HDF5 files as robomimic or Minari write them",
        .example = "imitate bc data.file=demonstrations.hdf5 output.directory=runs/clone",
-       .sections =
-           "data image batch policy diffusion learning model terrain simulation task evaluation ensemble output run",
+       .sections = "data image batch policy diffusion learning model terrain simulation task evaluation "
+                   "ensemble output run",
        .run = imitate,
        .not_of_run = kOfOneStart,
        .of_run = kGoesOn,
