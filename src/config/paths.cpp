@@ -116,8 +116,17 @@ void resolve_files(Config& config, const std::string& member, bool needs_model, 
     control.checkpoint += "/" + member;
 
   for (std::string& file : config.data.file)
-    find(file, "data.file", false,
-         "an HDF5 file of demonstrations (tools/datasets.py convert writes one of other layouts)");
+    mistakes.gather([&] {
+      const SourceLocation& where = config.where_of("data.file");
+      std::error_code none;
+      const fs::path info = fs::path(resolve_path(file, where, "data.file")) / "meta/info.json";
+      file =
+          existing_file(file, where, "data.file", false,
+                        std::string("an HDF5 file of demonstrations (") +
+                            (fs::is_regular_file(info, none)
+                                 ? "tools/from_lerobot.py FOLDER FILE.hdf5 writes one of a LeRobot data set)"
+                                 : "tools/datasets.py convert writes one of other layouts)"));
+    });
 
   if (std::string& file = config.learning.warm_start; !file.empty())
     find(file, "learning.warm_start", true, "a checkpoint file or the directory of a run");

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "src/base/error.hpp"
 #include "src/base/version.hpp"
@@ -74,10 +75,18 @@ std::string keys_of(const Verb& verb) {
   std::istringstream sections(verb.sections);
   const bool imitates = std::string(verb.sections).find("data") != std::string::npos;
   for (std::string section; sections >> section;) {
-    std::string line = "\n  " + section + ":";
-    for (const Key& key : schema()) {
-      if (!key.path.starts_with(section + ".") || (key.is(kOfImitation) && !imitates)) continue;
-      const std::string name = key.path.substr(section.size() + 1);
+    std::vector<std::string> names;
+    for (const Key& key : schema())
+      if (key.path.starts_with(section + ".") && (imitates || !key.is(kOfImitation)))
+        names.push_back(key.path.substr(section.size() + 1));
+    // (mappings from names of the deck's own)
+    for (const auto& [of, name] : {std::pair{"terrain", "sub_terrains"}, std::pair{"task", "definitions"},
+                                   std::pair{"learning", "curricula"}})
+      if (section == of) names.emplace_back(name);
+    if (section == "task")
+      for (const SectionKey& of_task : section_schema()) names.push_back(of_task.name);
+    std::string line = "\n  " + section + (names.empty() ? "" : ":");
+    for (const std::string& name : names) {
       if (line.size() + 1 + name.size() > kWidth) {
         text += line;
         line = "\n    ";

@@ -30,7 +30,7 @@ const std::vector<Verb>& verbs() {
       {.name = "train",
        .help = "train a policy on the environments of a task deck",
        .example = "train gymnasium/half_cheetah_v5 batch.seed=2 output.directory=runs/cheetah",
-       .sections = "model batch simulation task policy learning evaluation ensemble output run",
+       .sections = "model terrain batch simulation task policy learning evaluation ensemble output run",
        .run = train,
        .not_of_run = kOfOneStart,
        .of_run = kGoesOn,
@@ -41,8 +41,8 @@ const std::vector<Verb>& verbs() {
       {.name = "imitate",
        .help = "train a policy on demonstrations, HDF5 files as robomimic or Minari write them",
        .example = "imitate bc data.file=demonstrations.hdf5 output.directory=runs/clone",
-       .sections =
-           "data image batch policy diffusion learning model simulation task evaluation ensemble output run",
+       .sections = "data image batch policy diffusion learning model terrain simulation task evaluation "
+                   "ensemble output run",
        .run = imitate,
        .not_of_run = kOfOneStart,
        .of_run = kGoesOn,
@@ -55,7 +55,7 @@ const std::vector<Verb>& verbs() {
        .help = "step environments with given, random or learned controls and record trajectories",
        .example =
            "rollout model.file=robot.xml batch.num_envs=64 simulation.steps=100 output.trajectory.every=1",
-       .sections = "model batch simulation control initial_state task policy ensemble output run",
+       .sections = "model terrain batch simulation control initial_state task policy ensemble output run",
        .run = rollout,
        .not_of_run = kOfItsOwn,
        .of_run = {"control.source=policy", "control.checkpoint=RUN", "output.directory=RUN/rollout"},
@@ -66,7 +66,7 @@ const std::vector<Verb>& verbs() {
       {.name = "evaluate",
        .help = "run episodes with a trained policy and record returns",
        .example = "evaluate runs/cheetah evaluation.episodes=100",
-       .sections = "model batch simulation control task policy evaluation ensemble output run",
+       .sections = "model terrain batch simulation control task policy evaluation ensemble output run",
        .run = evaluate_policy,
        .not_of_run = kOfItsOwn,
        .of_run = {"control.checkpoint=RUN", "output.directory=RUN"},
@@ -79,7 +79,7 @@ const std::vector<Verb>& verbs() {
                "... ranks; "
                "write bench.json",
        .example = "bench gymnasium/ant_v5 batch.num_envs=1024",
-       .sections = "model batch simulation task policy learning bench output run",
+       .sections = "model terrain batch simulation task policy learning bench output run",
        .run = bench,
        .word = "scaling",
        .word_override = "bench.scaling=strong",
@@ -101,7 +101,7 @@ const std::vector<Verb>& verbs() {
                "run, say "
                "how well it used its ranks",
        .example = "doctor gymnasium/ant_v5 output.directory=runs/preflight",
-       .sections = "output run batch model task policy learning",
+       .sections = "output run batch model terrain task policy learning",
        .run = doctor,
        .print = show_rank_report,
        .not_of_run = kOfItsOwn,

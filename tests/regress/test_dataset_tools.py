@@ -326,7 +326,7 @@ def test_what_is_no_data_set(maniple, tmp_path):
     (tmp_path / "lerobot/meta/info.json").write_text("{}")
     assert "which another tool converts: python -m maniple.from_lerobot " in tool("convert", tmp_path / "lerobot", tmp_path / "x", exit_code=2)
     refused = maniple("imitate", "bc", f"data.file={tmp_path / 'lerobot'}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
-    assert "tools/datasets.py convert" in refused
+    assert "tools/from_lerobot.py FOLDER FILE.hdf5 writes one of a LeRobot data set" in refused
     assert "found no layout that is known" in tool("convert", tmp_path, tmp_path / "x", exit_code=2)
     assert "is not there" in tool("convert", tmp_path / "nothing", tmp_path / "x", exit_code=2)
     (tmp_path / "text").write_text("text")
