@@ -35,6 +35,15 @@ std::size_t contact_bytes(const ImportedModel& model, const ModelSizes& sizes, c
   return static_cast<std::size_t>(data_elements(sizes) - data_elements(without)) * real;
 }
 
+// Which solver finds the forces of the rows, and how far it goes; "" if there are none.
+std::string solver_text(const ImportedModel& model) {
+  if (model.sizes.nrowdof == 0) return "";
+  if (model.solver == solver_pgs) return fmt::format(", solver PGS, at most {} sweeps", model.iterations);
+  if (model.sizes.nsolvertree == 0) return ", solver Newton";
+  return fmt::format(", solver {} as MuJoCo's, at most {} iterations and {} evaluations of a line search",
+                     model.solver == solver_cg ? "CG" : "Newton", model.iterations, model.ls_iterations);
+}
+
 // Geom pairs by the shapes of their geoms, the capacity with the memory that it takes, and whether there
 // could be more.
 std::string contact_text(const ImportedModel& model, const Config& config) {
@@ -148,11 +157,11 @@ std::string model_text(const Config& config, Session& session, Prepared& prepare
       "model {}\n  bodies {}, joints {}, nq {}, nv {}, nu {}, na {}, sensors {} ({} values), sites {}\n"
       "  constraint rows: {} of dry friction, at most {} of joint limits\n"
       "  contacts: {}\n"
-      "  time step {} s, integrator {}\n{}batch\n  environments {} on {}{}\n",
+      "  time step {} s, integrator {}{}\n{}batch\n  environments {} on {}{}\n",
       config.model.file, model.sizes.nbody, model.sizes.njnt, model.sizes.nq, model.sizes.nv, model.sizes.nu,
       model.sizes.na, model.sizes.nsensor, model.sizes.nsensordata, model.sizes.nsite, model.sizes.nfriction,
       model.sizes.nlimit, contact_text(model, config), model.timestep, integrator_name(model.integrator),
-      model.terrain ? terrain_text(*model.terrain, model) : "", config.batch.num_envs,
+      solver_text(model), model.terrain ? terrain_text(*model.terrain, model) : "", config.batch.num_envs,
       counted(session.size(), "rank"), memory_lines(config, prepared, session));
   if (config.task.present) text += task_table(config.task, task);
   std::vector<std::string> warnings = model.warnings;

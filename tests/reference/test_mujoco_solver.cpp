@@ -14,11 +14,11 @@
 namespace maniple {
 namespace {
 
-constexpr int kSteps = 100;
+constexpr int kSolverSteps = 100;
 // A state beyond it comes from a solver that hardly solves, and is put back to the start.
 constexpr double kFast = 1e3, kAccelerated = 1e6;
 
-const std::vector<ModelCase>& model_cases() {
+const std::vector<ModelCase>& mujoco_solver_cases() {
   static const std::vector<ModelCase> cases = {
       {"limits", "", "limits.xml"},
       {"equality", "", "equality.xml"},
@@ -110,7 +110,7 @@ std::vector<double> MujocoSolver::errors(int iterations) {
     start(*data.back());
   }
   std::vector<double> result;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kSolverSteps; ++step) {
     std::vector<RandomState> states;
     for (const oracle::DataPointer& d : data) {
       for (int i = 0; i < m.nu; ++i) d->ctrl[i] = oracle::control_at(m, i, 0.5 * (1 + uniform(generator)));
@@ -133,7 +133,7 @@ std::vector<double> MujocoSolver::errors(int iterations) {
       result.push_back(difference(batch.state("qvel", env), qvel, 1e-3 + change));
     }
   }
-  EXPECT_GT(result.size(), kSteps * kEnvs / 20);
+  EXPECT_GT(result.size(), kSolverSteps * kEnvs / 20);
   std::sort(result.begin(), result.end());
   return result;
 }
@@ -158,7 +158,7 @@ TEST_P(MujocoSolver, StepsAsMujocoInSinglePrecision) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, MujocoSolver, ::testing::ValuesIn(model_cases()),
+INSTANTIATE_TEST_SUITE_P(Models, MujocoSolver, ::testing::ValuesIn(mujoco_solver_cases()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

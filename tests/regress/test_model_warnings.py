@@ -50,6 +50,20 @@ def test_the_header_of_a_run_says_it_too(notes):
     assert line.startswith("warning: the model stops its solver")
 
 
+@pytest.mark.parametrize("option, path, text", [
+    ("", "", "solver Newton"),
+    ('solver="PGS" iterations="3"', "", "solver PGS, at most 3 sweeps"),
+    ('solver="CG" iterations="4"', "", "solver CG as MuJoCo's, at most 4 iterations and 50 evaluations of a line search"),
+    ('solver="CG" iterations="4"', "converged", "solver Newton"),
+    ("", "mujoco", "solver Newton as MuJoCo's, at most 100 iterations and 50 evaluations of a line search"),
+])
+def test_validate_says_how_far_the_solver_goes(maniple, tmp_path, option, path, text):
+    (tmp_path / "model.xml").write_text(f"""<mujoco><option {option}/><worldbody><geom type="plane" size="1 1 1"/>
+{BODY.format(x=0)}</worldbody></mujoco>""")
+    keys = [f"simulation.solver_path={path}"] if path else []
+    assert f", {text}\n" in maniple("validate", f"model.file={tmp_path}/model.xml", *keys).stdout
+
+
 @pytest.mark.parametrize("path", ["converged", "mujoco"])
 def test_a_path_that_has_no_effect_is_named(notes, path):
     (line,) = notes('solver="PGS" iterations="3"', 2, f"simulation.solver_path={path}")

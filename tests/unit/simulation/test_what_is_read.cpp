@@ -24,7 +24,7 @@ constexpr int kEnvs = 40;  // a whole tile, and a part of one
 constexpr int kSteps = 5;  // control steps, of three physics steps
 
 // The ways to the constrained acceleration.
-enum class Road { row_space, dof_space, dual };
+enum class Road { row_space, dof_space, dual, as_mujoco };
 
 struct WhatIsReadCase {
   std::string model;  // of tests/reference/models
@@ -46,7 +46,9 @@ class WhatIsRead : public ::testing::TestWithParam<WhatIsReadCase> {
     config_.batch.num_envs = kEnvs;
     config_.simulation.precision = GetParam().precision;
     config_.simulation.decimation = 3;
-    config_.simulation.solver = GetParam().road == Road::dual ? SolverChoice::PGS : SolverChoice::Newton;
+    config_.simulation.solver = GetParam().road == Road::dual        ? SolverChoice::PGS
+                                : GetParam().road == Road::as_mujoco ? SolverChoice::CG
+                                                                     : SolverChoice::Newton;
     config_.simulation.integrator = GetParam().integrator;
     config_.output.trajectory_every = 1;
     model_ = import_model(config_.model, config_.simulation);
@@ -153,6 +155,7 @@ std::vector<WhatIsReadCase> cases() {
   for (const Precision precision : {Precision::fp32, Precision::fp64}) {
     for (const Road road : {Road::row_space, Road::dof_space, Road::dual})
       for (const char* model : {"contacts", "hand", "sensors"}) all.push_back({model, road, precision});
+    all.push_back({"hand", Road::as_mujoco, precision});
     for (const IntegratorChoice integrator : {IntegratorChoice::RK4, IntegratorChoice::implicitfast})
       for (const char* model : {"contacts", "fluid", "tendons"})
         all.push_back({model, Road::row_space, precision, integrator});
@@ -169,7 +172,7 @@ std::vector<WhatIsReadCase> cases_of_tasks() {
 }
 std::string name_of(const ::testing::TestParamInfo<WhatIsReadCase>& info) {
   const WhatIsReadCase& c = info.param;
-  const char* const roads[] = {"rows", "dofs", "dual"};
+  const char* const roads[] = {"rows", "dofs", "dual", "as_mujoco"};
   const bool given = c.integrator != IntegratorChoice::of_model;
   return c.model + "_" + roads[static_cast<int>(c.road)] + "_" + text_of(c.precision) +
          (given ? "_" + text_of(c.integrator) : "");
