@@ -12,8 +12,8 @@ int main(int argc, char** argv) {
   const maniple::CommandLine command = maniple::parse_command_line(argc, argv);
   if (command.finished) return command.exit_code;
 
-  // 2 signals that ask a run to end in order are noted from here on; an error ends every rank with one
-  // message and the same exit code
+  // 2 signals that ask a run to end in order are noted from here on, or named where a verb just ends; an
+  // error ends every rank with one message and the same exit code
   std::optional<maniple::StopSignals> signals;
   if (command.verb->ends_in_order)
     signals.emplace();

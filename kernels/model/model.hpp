@@ -126,6 +126,7 @@ enum ModelFlag : int {
   model_rows_couple = 1 << 24,  // some tendon with rows joins dofs that are not ancestors of each other
   model_ends_early = 1 << 25,   // the solver may end before it has converged
   model_adhesion = 1 << 26,     // some actuator pulls at what touches its body
+  model_sparse_rows = 1 << 27,  // MuJoCo's Jacobians of rows are sparse (mj_isSparse)
 };
 
 // Where the list of the dofs after dof i begins that are coupled to it: at most nv - 1 - i of them.

@@ -113,7 +113,7 @@ const std::vector<Key>& schema() {
 
       KEY(initial_state.source, anything(), "", "Source of the first states; task: the resets of the task"),
       KEY(initial_state.keyframe, anything(), "", "Name or number of a keyframe of the model"),
-      KEY(initial_state.file, anything(), "", "HDF5 file with /qpos [env or 1, nq], /qvel [env or 1, nv] and, if they are there, /act, /mocap_pos [env or 1, 3 nmocap] and /mocap_quat [env or 1, 4 nmocap]; relative to the deck"),
+      KEY(initial_state.file, anything(), "", "HDF5 file with /qpos [env or 1, nq], /qvel [env or 1, nv] and, if they are there, /act, /mocap_pos [env or 1, 3 nmocap], /mocap_quat [env or 1, 4 nmocap], /qfrc_applied [env or 1, nv] and /xfrc_applied [env or 1, 6 nbody]; relative to the deck"),
 
       KEY(output.directory, anything(), "", "Directory of the run, relative to the working directory"),
       KEY(output.overwrite, anything(), "", "Permission to replace results of an earlier run in the directory"),
@@ -270,7 +270,7 @@ const std::vector<Key>& schema() {
       KEY(bench.iterations, between(0, 1e6), "iterations", "Iterations of learning that are measured after the environment steps; 0: none, with bench.scaling 5"),
       KEY(bench.scaling, anything(), "", "Measurement of learning on 1, 2, 4, ... of the ranks while the others wait. strong: the deck's batch is divided among them. weak: each has a batch as large as the deck's"),
 
-      KEY(run.wall_time, at_least(0), "s", "Time until a clean stop; train then ends with exit code 75, rollout, which has no checkpoint, with 1; 0: no limit"),
+      KEY(run.wall_time, at_least(0), "s", "Time until a clean stop; train then ends with exit code 75, rollout and evaluate, which have no checkpoint, with 1; 0: no limit"),
       KEY(run.retries, between(0, 10000), "attempts", "Further attempts at reading or writing checkpoints and results after an error of the file system that may pass (EIO, ESTALE, ETIMEDOUT, ...), after 1, 2, 4, ... and at most 60 s"),
       KEY(run.hang_timeout, at_least(0), "s", "Time without progress on any rank after which the rank that hangs is named and the run ends with exit code 1; pauses of the whole job do not count, and the limit is three times as long until the first iteration is done; 0: never"),
       KEY(run.progress, anything(), "", "Progress display; auto: a bar on a terminal, otherwise plain lines"),

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -72,9 +73,10 @@ std::string keys_of(const Verb& verb) {
   std::string text =
       "Keys of its deck, key.path=value; 'maniple schema KEY' or SECTION says type, default, unit and "
       "meaning:";
-  std::istringstream sections(verb.sections);
-  const bool imitates = std::string(verb.sections).find("data") != std::string::npos;
-  for (std::string section; sections >> section;) {
+  std::istringstream words(verb.sections);
+  const std::vector<std::string> sections{std::istream_iterator<std::string>(words), {}};
+  const bool imitates = std::find(sections.begin(), sections.end(), "data") != sections.end();
+  for (const std::string& section : sections) {
     std::vector<std::string> names;
     for (const Key& key : schema())
       if (key.path.starts_with(section + ".") && (imitates || !key.is(kOfImitation)))

@@ -133,9 +133,10 @@ EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const 
       --missing;
     }
     if (stops && stops()) {
-      std::int64_t ended = rounds * partition.envs() - missing;
-      collectives.sum(&ended, 1);
-      return {.stopped = true, .ended = ended};
+      std::int64_t left = missing;
+      collectives.sum(&left, 1);
+      if (left == 0) break;  // all have ended meanwhile
+      return {.stopped = true, .ended = std::min(wanted, rounds * partition.num_envs - left)};
     }
   }
   collectives.sum(returns.data(), returns.size());

@@ -386,6 +386,7 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
   int flags = tendon_flags(m, derived);
   if (m.solver == solver_pgs || m.nsolvertree > 0 || has_few_iterations(m) || has_few_line_iterations(m))
     flags |= model_ends_early;
+  if (has_sparse_rows(m)) flags |= model_sparse_rows;
   const bool no_spring = m.disableflags & disable_spring, no_damper = m.disableflags & disable_damper;
   for (int j = 0; j < m.njnt; ++j) {
     if ((derived.jnt_flags[j] & joint_sprung) && !no_spring) flags |= model_springs;

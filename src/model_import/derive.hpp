@@ -30,6 +30,11 @@ inline bool has_few_iterations(const Model<double>& m) {
 inline bool has_few_line_iterations(const Model<double>& m) {
   return m.ls_iterations < 20;
 }
+// Whether MuJoCo keeps the Jacobians of the model's rows sparse (mj_isSparse).
+inline bool has_sparse_rows(const Model<double>& m) {
+  constexpr int kDenseRows = 60;
+  return m.jacobian == jacobian_sparse || (m.jacobian == jacobian_auto && m.nv >= kDenseRows);
+}
 // Whether the model stops its solver so early that MuJoCo's results depend on its iterations. Those of
 // Newton's method without islands are the same here.
 inline bool stops_early(const Model<double>& m) {

@@ -42,8 +42,7 @@ std::set<int> dofs_of_moment(const Model<double>& m, int i) {
 // has several numbers, of which MuJoCo's first is their sum and the others are zero. Where its rows are dense
 // (mj_isSparse), it copies number by number, so that the last one stays.
 void derive_jacobian(const Model<double>& m, const DerivedFields& derived, int t) {
-  constexpr int kDenseRows = 60;
-  const bool sparse = m.jacobian == jacobian_sparse || (m.jacobian == jacobian_auto && m.nv >= kDenseRows);
+  const bool sparse = has_sparse_rows(m);
   const int first = m.ten_J_rowadr[t], end = first + m.ten_J_rownnz[t];
   for (int k = first; k < end; ++k) {
     derived.ten_J[k] = derived.ten_rowJ[k] = 0;

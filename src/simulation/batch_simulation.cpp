@@ -639,6 +639,8 @@ std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(cons
   read_if_there("act", "na", sizes.na);
   read_if_there("mocap_pos", "3 nmocap", 3 * sizes.nmocap);
   read_if_there("mocap_quat", "4 nmocap", 4 * sizes.nmocap);
+  read_if_there("qfrc_applied", "nv", sizes.nqfrc);
+  read_if_there("xfrc_applied", "6 nbody", 6 * sizes.nxfrc);
   check_quaternions(fields, model, initial);
   std::erase_if(unread, [&](const std::string& name) {
     const bool of_control = name == "ctrl" || name == "action";  // (control.file may be the same file)
@@ -648,7 +650,7 @@ std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(cons
   if (!unread.empty())
     warn(fmt::format(
         "initial_state.file: {}: nothing reads {}; read are qpos, qvel and, where the model has them, "
-        "act, mocap_pos and mocap_quat",
+        "act, mocap_pos and mocap_quat, and qfrc_applied and xfrc_applied, where the task names them",
         initial.file, fmt::join(unread, ", ")));
   return fields;
 }

@@ -369,7 +369,7 @@ std::vector<LibraryTerm> make_library() {
       term(
           Kind::reset, kForceTerm, kBodies,
           "bodies: force and torque from outside at the centre of mass, world axes, held until the next draw",
-          applied_forces,
+          draw_forces,
           {{"force_range", 2, "N", "range of the draw for each component of the force", {0, 0}},
            {"torque_range", 2, "N m", "range of the draw for each component of the torque", {0, 0}}}),
       needing({has_free_joint, "on a model without a free joint",

@@ -168,7 +168,7 @@ Expressions push(const TermRequest& term) {
           {v + "[3:6]", v + "[3:6] + rotate_inverse(" + q + ", " + drawn(term, {"wx", "wy", "wz"}) + ")"}};
 }
 
-Expressions applied_forces(const TermRequest& term) {
+Expressions draw_forces(const TermRequest& term) {
   const auto three = [&](const char* range) { return drawn(term, {range, range, range}); };
   Expressions result;
   for (const std::string& name : term.names)

@@ -46,7 +46,7 @@ Expressions velocity_command(const TermRequest& term);
 Expressions push(const TermRequest& term);
 
 // Isaac Lab's and mjlab's apply_external_force_torque: draws for each component, of each body by itself.
-Expressions applied_forces(const TermRequest& term);
+Expressions draw_forces(const TermRequest& term);
 
 // Amount by which joints are beyond the ranges of the model, or a fraction of them about their middles, one
 // summand per limited joint.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/physics/step.hpp"
+#include "src/tasks/applied_forces.hpp"
 #include "tests/reference/batch_under_test.hpp"
 
 namespace maniple {
@@ -142,6 +143,8 @@ class Environment {
     copy(state.act, s.act);
     copy(state.ctrl, s.ctrl);
     copy(state.qacc_warmstart, s.qacc_warmstart);
+    for (int i = 0; i < model_.nqfrc; ++i) s.qfrc_applied[i] = T(0.1) * static_cast<T>(i % 5 - 2);
+    for (int i = 0; i < 6 * model_.nxfrc; ++i) s.xfrc_applied[i] = T(0.3) * static_cast<T>(i % 7 - 3);
   }
   // `steps` of mj_step by one thread, and by a team with fast memory.
   void step_alone(int steps) {
@@ -194,6 +197,7 @@ struct TeamCase {
   ModelCase model;
   std::string integrator;  // "": the model's
   int max_contacts = 0;    // 0: from the model
+  bool forces = false;     // from outside, on every body and dof
 };
 
 class Teams : public ::testing::TestWithParam<TeamCase> {
@@ -209,6 +213,7 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
     const MujocoModel mujoco = load_mujoco_model(config, simulation);
     ImportedModel imported = import_model(config, simulation);
     oracle::remove_copy(GetParam().model, config);
+    if (GetParam().forces) make_room_for_forces(imported.sizes);
     const DeviceModel<T> device(imported);
     Model<T> model = device.model();
     ASSERT_GT(model.nv, kDenseDofs) << "no model for a team";
@@ -263,6 +268,7 @@ const std::vector<TeamCase> kCases = {
     {{"actuators", "", "actuators.xml"}, "implicitfast"},
     {{"hand", "", "hand.xml"}, ""},
     {{"hand", "", "hand.xml"}, "RK4"},
+    {{"hand_pushed", "", "hand.xml"}, "implicitfast", 0, true},
     {{"fluid", "", "fluid.xml"}, "implicitfast"},
     {{"contacts", "", "contacts.xml"}, ""},
     {{"contacts_overflow", "", "contacts.xml"}, "", 3},

@@ -11,7 +11,7 @@ import pytest
 
 MODEL = """
 <mujoco>
-  <option timestep="0.005"/>
+  <option timestep="0.005" integrator="Euler"/>
   <worldbody>
     <geom name="floor" type="plane" size="5 5 .1"/>
     <body name="torso" pos="0 0 .42">
@@ -76,9 +76,9 @@ def rollout(maniple, deck, directory, fields="xfrc_applied,qfrc_applied,", ranks
         return {name: values[()] for name, values in file["trajectory"].items()}
 
 
-def assert_steps_are_mujocos(run, envs=(0, 17, 39)):
+def assert_steps_are_mujocos(run, envs=(0, 17, 39), integrator="Euler"):
     """Each control step within an episode, from the state before it: four steps of MuJoCo under the forces of then."""
-    model = mujoco.MjModel.from_xml_string(MODEL)
+    model = mujoco.MjModel.from_xml_string(MODEL.replace("Euler", integrator))
     data = mujoco.MjData(model)
     for env in envs:
         for step in range(30):
@@ -94,6 +94,13 @@ def assert_steps_are_mujocos(run, envs=(0, 17, 39)):
             if run["truncated"][env, step + 1, 0]:
                 continue
             np.testing.assert_allclose(run["qpos"][env, step + 1], data.qpos, rtol=0, atol=1e-8, err_msg=f"{env}, {step}")
+
+
+@pytest.mark.parametrize("integrator", ["RK4", "implicitfast"])
+def test_every_integrator_sees_them(maniple, deck, tmp_path, integrator):
+    path = deck()
+    (tmp_path / "robot.xml").write_text(MODEL.replace("Euler", integrator))
+    assert_steps_are_mujocos(rollout(maniple, path, tmp_path / "run"), integrator=integrator)
 
 
 def test_draws_and_steps(maniple, deck, tmp_path):
@@ -147,6 +154,21 @@ def test_ranks_and_restarts(maniple, deck, tmp_path, precision):
         assert len(np.unique(file["state/xfrc_applied"][:, 6:12])) == 70 * 6
     maniple("train", path, "learning.resume=auto", f"output.directory={directory}", ranks=5)
     assert maniple.digest(maniple.checkpoints(directory)[-1]) == digests[1]
+
+
+def test_a_recorded_state_goes_on_with_its_forces(maniple, deck, tmp_path):
+    path, first = deck(), tmp_path / "first"
+    run = rollout(maniple, path, first, fields="xfrc_applied,qfrc_applied,")
+    with h5py.File(tmp_path / "state.h5", "w") as file:
+        for name in ("qpos", "qvel", "xfrc_applied", "qfrc_applied"):
+            file[name] = run[name][:, 8]
+    result = maniple("rollout", deck(events="{}"), "simulation.steps=1", f"initial_state.file={tmp_path / 'state.h5'}",
+                     "output.trajectory.every=1", "output.trajectory.fields=[xfrc_applied,qfrc_applied]", f"output.directory={tmp_path / 'second'}")
+    assert "nothing reads" not in result.stdout + result.stderr
+    with h5py.File(tmp_path / "second/results.h5") as file:
+        for name in ("xfrc_applied", "qfrc_applied"):
+            assert run[name][:, 8].any()
+            np.testing.assert_array_equal(file[f"trajectory/{name}"][:, 1], run[name][:, 8])
 
 
 def test_a_task_without_them_has_no_room_for_them(maniple, deck, tmp_path):

@@ -185,7 +185,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", type=Path)
     parser.add_argument("demonstrations", type=Path)
-    parser.add_argument("--without-images", action="store_true", help="leave out images and videos")
+    parser.add_argument("--without-images", "--without-pictures", action="store_true", help="leave out images and videos")
     parser.add_argument("--task", action="append", help="a task by its text or number, given once or several times; all: every one")
     given = parser.parse_args()
 

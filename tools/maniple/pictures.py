@@ -56,7 +56,7 @@ class Pictures:
             free = mujoco.MjvCamera()
             mujoco.mjv_defaultFreeCamera(self._model, free)
             return free
-        if given in names or (not isinstance(given, (str, bool)) and given in range(len(names))):
+        if (given in names and given != "") or (not isinstance(given, (str, bool)) and given in range(len(names))):
             return given
         raise ValueError(f"camera: found {given!r}; allowed: None"
                          + (f", {', '.join(map(repr, filter(None, names)))}, 0 to {len(names) - 1}" if names else ", as the model has no cameras"))

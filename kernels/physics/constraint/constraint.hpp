@@ -62,7 +62,8 @@ MANIPLE_FUNCTION void for_each_tree_of_row(const Model<ScalarOf<V>>& m, const Da
   if (dof >= 0) return visit(m.dof_treeid[dof]);
   const DofRow<V> row = tendon_jacobian(m, d, tendon);
   for (int k = 0; k < row.count; ++k)
-    if (get_lane(row[k], lane) != ScalarOf<V>(0)) visit(m.dof_treeid[row.dofs[k]]);
+    if ((m.flags & model_sparse_rows) || get_lane(row[k], lane) != ScalarOf<V>(0))
+      visit(m.dof_treeid[row.dofs[k]]);
 }
 
 // Copies elements first ... first + count - 1 of one lane to the fields of wide_data, and back.

@@ -237,15 +237,16 @@ struct EqualityRows : KeptRows<EqualityRows<V>, V> {
     for_each_column(i, [&](int dof, V value) { sum = multiply_add(value, V(x[dof]), sum); });
     return sum;
   }
-  // (As in mj_island: bodies count whether or not a dof moves the constraint now, joints and tendons do not.)
+  // (As in mj_island: bodies count whether or not a dof moves the constraint now; joints and tendons do not
+  // where rows are dense, because a number that is zero is no part of a dense row.)
   template <class Visit>
   MANIPLE_FUNCTION void for_each_tree(int r, int lane, const Visit& visit) const {
     int e = 0;
     while (r < m.eq_rowadr[e] || r >= m.eq_rowadr[e] + m.eq_rownum[e]) ++e;
     const bool coupled = m.eq_type[e] == equality_joint || m.eq_type[e] == equality_tendon;
+    const bool every = !coupled || (m.flags & model_sparse_rows);
     for (int k = m.equality_J_rowadr[r], end = k + m.equality_J_rownnz[r]; k < end; ++k)
-      if (!coupled || lane_element(d.equality_J, k, lane) != T(0))
-        visit(m.dof_treeid[m.equality_J_colind[k]]);
+      if (every || lane_element(d.equality_J, k, lane) != T(0)) visit(m.dof_treeid[m.equality_J_colind[k]]);
   }
   MANIPLE_FUNCTION void add_force(int i, V force, const DataField<V> result) const {
     for_each_column(i, [&](int dof, V value) { result[dof] = multiply_add(value, force, V(result[dof])); });

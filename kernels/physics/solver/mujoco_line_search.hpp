@@ -15,11 +15,11 @@ struct SearchPoint {
   using T = ScalarOf<V>;
   V alpha{0}, rise{0}, slope{0}, curvature{0};
 
-  // Adds a row by its own rise and derivatives.
-  MANIPLE_FUNCTION void add(V its_rise, V its_slope, V its_curvature) {
-    rise += its_rise;
-    slope += its_slope;
-    curvature += its_curvature;
+  // Adds a row by its rise and derivatives.
+  MANIPLE_FUNCTION void add(V d_rise, V d_slope, V d_curvature) {
+    rise += d_rise;
+    slope += d_slope;
+    curvature += d_curvature;
   }
   // Adds a row of the curvature D everywhere, whose residual x changes by `change`.
   MANIPLE_FUNCTION void add_quadratic(V x, V change, V D) {
