@@ -133,10 +133,10 @@ EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const 
       --missing;
     }
     if (stops && stops()) {
-      std::int64_t left = missing;
-      collectives.sum(&left, 1);
-      if (left == 0) break;  // all have ended meanwhile
-      return {.stopped = true, .ended = std::min(wanted, rounds * partition.num_envs - left)};
+      std::int64_t running = missing;
+      collectives.sum(&running, 1);
+      if (running == 0) break;  // all have ended meanwhile
+      return {.stopped = true, .ended = std::min(wanted, rounds * partition.num_envs - running)};
     }
   }
   collectives.sum(returns.data(), returns.size());

@@ -32,8 +32,7 @@ inline bool has_few_line_iterations(const Model<double>& m) {
 }
 // Whether MuJoCo keeps the Jacobians of the model's rows sparse (mj_isSparse).
 inline bool has_sparse_rows(const Model<double>& m) {
-  constexpr int kDenseRows = 60;
-  return m.jacobian == jacobian_sparse || (m.jacobian == jacobian_auto && m.nv >= kDenseRows);
+  return m.jacobian == jacobian_sparse || (m.jacobian == jacobian_auto && m.nv >= 60);
 }
 // Whether the model stops its solver so early that MuJoCo's results depend on its iterations. Those of
 // Newton's method without islands are the same here.
