@@ -162,7 +162,7 @@ def test_a_recorded_state_goes_on_with_its_forces(maniple, deck, tmp_path):
     with h5py.File(tmp_path / "state.h5", "w") as file:
         for name in ("qpos", "qvel", "xfrc_applied", "qfrc_applied"):
             file[name] = run[name][:, 8]
-    result = maniple("rollout", deck(events="{}"), "simulation.steps=1", f"initial_state.file={tmp_path / 'state.h5'}",
+    result = maniple("rollout", deck(events="{}"), "simulation.steps=1", "initial_state.source=file", f"initial_state.file={tmp_path / 'state.h5'}",
                      "output.trajectory.every=1", "output.trajectory.fields=[xfrc_applied,qfrc_applied]", f"output.directory={tmp_path / 'second'}")
     assert "nothing reads" not in result.stdout + result.stderr
     with h5py.File(tmp_path / "second/results.h5") as file:

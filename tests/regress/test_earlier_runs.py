@@ -77,7 +77,7 @@ def test_other_verbs_take_runs(maniple, run):
     assert "rank" in maniple("doctor", run).stdout
     maniple("doctor", run, "batch.num_envs=64")
     said = maniple("bench", run, "bench.steps=2", "bench.repeats=1", "run.wall_time=1000").stderr
-    assert "run.wall_time has no effect on bench: train, imitate and rollout stop in time" in said
+    assert "run.wall_time has no effect on bench: train, imitate, rollout and evaluate stop in time" in said
     assert (run / "bench.json").exists()
 
 

@@ -111,7 +111,7 @@ def test_a_keyframe_has_them(maniple, deck):
     np.testing.assert_array_equal(rows["mocap_pos"][:, 0], np.tile([0, 0.2, 1.1], (40, 1)))
 
 
-@pytest.mark.parametrize("target, allowed", [("ctrl[0]", "mocap_pos, mocap_quat or eq_active"), ("mocap_pos[goal]", "target"),
+@pytest.mark.parametrize("target, allowed", [("ctrl[0]", "mocap_pos, mocap_quat, eq_active, xfrc_applied or qfrc_applied"), ("mocap_pos[goal]", "target"),
                                              ("eq_active[hold]", "grasp")])
 def test_others_are_refused(maniple, deck, target, allowed):
     deck.write_text(TASK.replace('mocap_pos[target]", expression: "[uniform(-0.1, 0.1), 0, 1]"', f'{target}", expression: "1"'))
@@ -165,7 +165,7 @@ def test_actions_lead_a_mocap_body(maniple, deck):
 
 
 @pytest.mark.parametrize("old, new, message", [
-    ('"ctrl"', '"qpos[hinge]"', r"task\.actions\[3\]\.set: 'qpos\[hinge\]' cannot be assigned by an action; ctrl, mocap_pos, mocap_quat, eq_active, whole or"),
+    ('"ctrl"', '"qpos[hinge]"', r"task\.actions\[3\]\.set: 'qpos\[hinge\]' cannot be assigned by an action; ctrl, mocap_pos, mocap_quat, eq_active, xfrc_applied, qfrc_applied, whole or"),
     ("{components: [x, y, z, let_go]}", "{components: [x, y, z, let_go], scale: 2}", r"actions\[0\]\.scale: set together with components; allowed: components and name"),
     ("{components: [x, y, z, let_go]}", "{components: [x, 2y, z, w]}", r"actions\[0\]\.components: found the name '2y'; allowed: letters"),
     ('{set: "ctrl", expression: "qpos[hinge] + action[3]"}', '{set: "ctrl"}', r"actions\[3\]\.set: set without an expression; allowed: with expression"),

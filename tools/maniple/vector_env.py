@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from maniple.decks import Deck, sources
 from maniple.native import VectorEnvironment
-from maniple.pictures import Pictures
 from maniple.process import packages_of_this_python, threads_of
 
 RENDER_MODES = ("rgb_array",)
@@ -115,7 +114,11 @@ class VectorEnv(GymnasiumVectorEnv):
         self.autoreset_mode = mode
         self.metadata = {"autoreset_mode": mode, "render_modes": list(RENDER_MODES), "render_fps": round(1 / core.step_dt)}
         self.render_mode = render_mode
-        self._pictures = None if render_mode is None else Pictures(core.mjb, width, height, camera)
+        self._pictures = None
+        if render_mode is not None:
+            from maniple.pictures import Pictures  # (mujoco is not needed without pictures)
+
+            self._pictures = Pictures(core.mjb, width, height, camera)
         self._dtype = np.dtype(np.float64 if core.is_double else np.float32)
         low, high = (np.array(side, self._dtype) for side in (core.action_low, core.action_high))
         self.single_action_space = spaces.Box(low, high, dtype=self._dtype.type)
