@@ -159,7 +159,7 @@ TEST_P(MujocoSolver, StepsAsMujocoInSinglePrecision) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, MujocoSolver, ::testing::ValuesIn(mujoco_solver_cases()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& model) { return model.param.name; });
 
 }  // namespace
 }  // namespace maniple
