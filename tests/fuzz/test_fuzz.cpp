@@ -98,6 +98,17 @@ RandomState near_default(const mjModel& m, Dice& dice, double speed) {
   return state;
 }
 
+// States of all environments near the default one, with warm starts far from the solution.
+std::vector<RandomState> warm_started(const mjModel& m, int seed) {
+  Dice dice(static_cast<std::uint64_t>(seed));
+  std::vector<RandomState> states;
+  for (int env = 0; env < kEnvs; ++env) {
+    states.push_back(near_default(m, dice, 1));
+    for (double& a : states.back().qacc_warmstart) a = dice.uniform(-1, 1) * dice.logarithmic(0.1, 100);
+  }
+  return states;
+}
+
 // Anything: numbers of every size, infinite ones, none at all.
 RandomState anything(const mjModel& m, Dice& dice) {
   RandomState state = near_default(m, dice, dice.logarithmic(1, 1e9));
@@ -232,12 +243,7 @@ TEST_F(Fuzz, SweepsOfTheDualSolverAreMujocos) {
     if (is_singular()) return;
     const mjModel& m = *mujoco_.model;
     const oracle::DataPointer d = oracle::make_data(m);
-    Dice dice(static_cast<std::uint64_t>(seed));
-    std::vector<RandomState> states;
-    for (int env = 0; env < kEnvs; ++env) {
-      states.push_back(near_default(m, dice, 1));
-      for (double& a : states.back().qacc_warmstart) a = dice.uniform(-1, 1) * dice.logarithmic(0.1, 100);
-    }
+    const std::vector<RandomState> states = warm_started(m, seed);
     const Model<double> model = host_model(imported_);
     Batch<V> batch(imported_);
     batch.set(states);
@@ -278,12 +284,7 @@ TEST_F(Fuzz, IterationsOfThePrimalSolversAreMujocos) {
       const mjModel& m = *mujoco_.model;
       if (is_singular() || m.opt.noslip_iterations > 0) return;
       const oracle::DataPointer d = oracle::make_data(m);
-      Dice dice(static_cast<std::uint64_t>(seed));
-      std::vector<RandomState> states;
-      for (int env = 0; env < kEnvs; ++env) {
-        states.push_back(near_default(m, dice, 1));
-        for (double& a : states.back().qacc_warmstart) a = dice.uniform(-1, 1) * dice.logarithmic(0.1, 100);
-      }
+      const std::vector<RandomState> states = warm_started(m, seed);
       Batch<V> batch(imported_);
       batch.set(states);
       batch.run_forward();
