@@ -114,16 +114,20 @@
 
 // Intermediate results that only the integrators and factorizations need.
 //      name, size, whether wide_data has it too, unit, meaning
-#define MANIPLE_INTEGRATOR_FIELDS(FIELD)                                                \
-  FIELD(factor_column, nv, wide, "1", "column of the factor that is being computed")    \
-  FIELD(qpos_start, nq, narrow, "m or rad", "position at the start of an RK4 step")     \
-  FIELD(qvel_start, nv, narrow, "m/s or rad/s", "velocity at the start of an RK4 step") \
-  FIELD(act_start, na, narrow, "1", "activation at the start of an RK4 step")           \
-  FIELD(qvel_sum, nv, narrow, "m/s or rad/s", "weighted sum of RK4 velocities")         \
-  FIELD(qacc_sum, nv, narrow, "m/s^2 or rad/s^2", "weighted sum of RK4 accelerations")  \
-  FIELD(act_dot_sum, na, narrow, "1/s", "weighted sum of RK4 activation rates")         \
-  FIELD(qH, nM, narrow, "kg", "M - h*qDeriv and then its factor")                       \
-  FIELD(qHDiagInv, nv, narrow, "1/kg", "1/diag(D) of that factor")                      \
+#define MANIPLE_INTEGRATOR_FIELDS(FIELD)                                                            \
+  FIELD(factor_column, nv, wide, "1", "column of the factor that is being computed")                \
+  FIELD(qpos_start, nq, narrow, "m or rad", "position at the start of an RK4 step")                 \
+  FIELD(qvel_start, nv, narrow, "m/s or rad/s", "velocity at the start of an RK4 step")             \
+  FIELD(act_start, na, narrow, "1", "activation at the start of an RK4 step")                       \
+  FIELD(qvel_sum, nv, narrow, "m/s or rad/s", "weighted sum of RK4 velocities")                     \
+  FIELD(qacc_sum, nv, narrow, "m/s^2 or rad/s^2", "weighted sum of RK4 accelerations")              \
+  FIELD(act_dot_sum, na, narrow, "1/s", "weighted sum of RK4 activation rates")                     \
+  FIELD(qH, nM, narrow, "kg", "M - h*qDeriv and then its factor")                                   \
+  FIELD(qH_upper, nunsymmetric, narrow, "kg", "of the integrator implicit: see implicit.hpp")       \
+  FIELD(bias_velocity, nbiasbody, narrow, "1", "derivative of cvel by the velocity of a dof")       \
+  FIELD(bias_acceleration, nbiasbody, narrow, "1/s", "derivative of the acceleration without qacc") \
+  FIELD(bias_force, nbiasbody, narrow, "kg/s", "derivative of the force on a body")                 \
+  FIELD(qHDiagInv, nv, narrow, "1/kg", "1/diag(D) of that factor")                                  \
   FIELD(qacc_implicit, nv, narrow, "m/s^2 or rad/s^2", "acceleration of the implicit integrators")
 
 // All of them in the order of the scratch.

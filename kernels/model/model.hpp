@@ -17,7 +17,7 @@ inline constexpr int kEqualityData = 12, kTorqueScale = 10;
 
 // Values of mjtIntegrator, mjtSolver, mjtCone, mjtJacobian, mjtGeom, mjtJoint, mjtEq, mjtObj, mjtWrap and
 // mjtDisableBit that the kernels know; src/model_import checks them against mujoco.h.
-enum Integrator : int { Euler = 0, RK4 = 1, implicitfast = 3 };
+enum Integrator : int { Euler = 0, RK4 = 1, implicit = 2, implicitfast = 3 };
 enum SolverType : int { solver_pgs = 0, solver_cg = 1, solver_newton = 2 };
 enum ConeType : int { cone_pyramidal = 0, cone_elliptic = 1 };
 enum JacobianType : int { jacobian_dense = 0, jacobian_sparse = 1, jacobian_auto = 2 };

@@ -35,6 +35,8 @@
   SIZE(nJequality, "numbers of their Jacobian")                                                    \
   SIZE(nJspatial, "numbers of the Jacobians of spatial tendons")                                   \
   SIZE(nmoment, "numbers of the moments of actuators on sites and bodies")                         \
+  SIZE(nunsymmetric, "nM if the integrator is implicit, else 0")                                   \
+  SIZE(nbiasbody, "6 nbody if the integrator is implicit, else 0")                                 \
   SIZE(nfriction, "dofs and tendons with friction loss")                                           \
   SIZE(nlimit, "limit rows of joints and tendons, active or not")                                  \
   SIZE(nlimitball, "those of them that are ball joints'")                                          \

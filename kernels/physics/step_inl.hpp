@@ -4,7 +4,7 @@
 
 #include "kernels/physics/collision/collision.hpp"
 #include "kernels/physics/fused.hpp"
-#include "kernels/physics/integration/integrate.hpp"
+#include "kernels/physics/integration/implicit.hpp"
 #include "kernels/physics/set_const.hpp"
 #include "kernels/physics/smooth/applied.hpp"
 #include "kernels/physics/smooth/bias.hpp"
@@ -70,7 +70,8 @@ MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, c
                                StepRequest request) {
   fused_kinematics(m, s, d, !request.contacts_known);
   end_stage(d, PhysicsStage::kinematics);
-  if (request.all_fields)
+  // implicit reads cinert and cdof_dot
+  if (request.all_fields || m.integrator == implicit)
     fused_velocities<true>(m, s, d);
   else
     fused_velocities<false>(m, s, d);
@@ -193,6 +194,9 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
       integrate_rk4(m, s, d, [&](bool last) {
         dynamics(m, s, d, StepRequest{.all_fields = request.all_fields && last, .contacts_known = false});
       });
+      break;
+    case implicit:
+      integrate_implicit(m, s, d);
       break;
     case implicitfast:
       integrate_implicitfast(m, s, d);

@@ -19,7 +19,7 @@ namespace maniple {
 // ---- choices: the key takes one of these ----
 enum class Precision { fp32, fp64 };
 enum class ThreadsChoice { automatic, one, team };
-enum class IntegratorChoice { of_model, Euler, RK4, implicitfast };
+enum class IntegratorChoice { of_model, Euler, RK4, implicit, implicitfast };
 enum class SolverChoice { of_model, Newton, CG, PGS };
 // How the primal solvers come to the acceleration: to the minimum of the cost, or by MuJoCo's own iterations
 // to where the model ends them.
@@ -88,7 +88,7 @@ inline constexpr std::array kTextsOf<Precision>{"single", "double"};
 template <>
 inline constexpr std::array kTextsOf<ThreadsChoice>{"auto", "1", "32"};
 template <>
-inline constexpr std::array kTextsOf<IntegratorChoice>{"", "Euler", "RK4", "implicitfast"};
+inline constexpr std::array kTextsOf<IntegratorChoice>{"", "Euler", "RK4", "implicit", "implicitfast"};
 template <>
 inline constexpr std::array kTextsOf<SolverChoice>{"", "Newton", "CG", "PGS"};
 template <>

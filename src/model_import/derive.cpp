@@ -447,6 +447,8 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
   count_tendons(m, sizes);
   count_contacts(m, sizes);
   count_sensors(m, sizes);
+  sizes.nunsymmetric = m.integrator == implicit ? m.nM : 0;
+  sizes.nbiasbody = m.integrator == implicit ? 6 * m.nbody : 0;
   sizes.nvariedfriction = m.varied.friction_D >= 0 || m.varied.friction_loss >= 0 ? sizes.nfriction : 0;
   sizes.nvariedcontact = varies_friction(m) || m.varied.body_invweight0 >= 0 ? sizes.ncontact : 0;
   sizes.nrowdof = RowFamilies::any_rows(sizes) ? m.nv : 0;

@@ -108,6 +108,8 @@ std::string integrator_name(int integrator) {
       return "Euler";
     case RK4:
       return "RK4";
+    case implicit:
+      return "implicit";
     case implicitfast:
       return "implicitfast";
     default:

@@ -80,7 +80,7 @@ std::size_t keyframe_of(const ImportedModel& model, const std::string& keyframe,
 // `where`: of the model, for the message where it is too large.
 void derive_numbers(ImportedModel& imported, const SourceLocation& where);
 
-// "Euler", "RK4" or "implicitfast".
+// "Euler", "RK4", "implicit" or "implicitfast".
 std::string integrator_name(int integrator);
 // "plane", "height field", "capsule" and so on, whether or not the kernels have it.
 std::string shape_name(int geom_type);

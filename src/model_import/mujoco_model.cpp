@@ -143,6 +143,7 @@ void apply_options(mjOption& options, const SimulationConfig& simulation, const 
                      "allowed: more than 0 seconds, there or in simulation.timestep");
   if (simulation.integrator == IntegratorChoice::Euler) options.integrator = mjINT_EULER;
   if (simulation.integrator == IntegratorChoice::RK4) options.integrator = mjINT_RK4;
+  if (simulation.integrator == IntegratorChoice::implicit) options.integrator = mjINT_IMPLICIT;
   if (simulation.integrator == IntegratorChoice::implicitfast) options.integrator = mjINT_IMPLICITFAST;
   if (simulation.solver == SolverChoice::Newton) options.solver = mjSOL_NEWTON;
   if (simulation.solver == SolverChoice::CG) options.solver = mjSOL_CG;

@@ -33,7 +33,8 @@ namespace {
 constexpr bool same(int ours, int theirs) {
   return ours == theirs;
 }
-static_assert(same(Euler, mjINT_EULER) && same(RK4, mjINT_RK4) && same(implicitfast, mjINT_IMPLICITFAST));
+static_assert(same(Euler, mjINT_EULER) && same(RK4, mjINT_RK4) && same(implicit, mjINT_IMPLICIT) &&
+              same(implicitfast, mjINT_IMPLICITFAST));
 static_assert(same(solver_pgs, mjSOL_PGS) && same(solver_cg, mjSOL_CG) && same(solver_newton, mjSOL_NEWTON));
 static_assert(same(cone_pyramidal, mjCONE_PYRAMIDAL) && same(cone_elliptic, mjCONE_ELLIPTIC));
 static_assert(same(jacobian_dense, mjJAC_DENSE) && same(jacobian_sparse, mjJAC_SPARSE) &&
@@ -254,12 +255,11 @@ class Inspection {
   }
 
   void options() {
-    if (m_.opt.integrator != mjINT_EULER && m_.opt.integrator != mjINT_RK4 &&
-        m_.opt.integrator != mjINT_IMPLICITFAST)
+    if (m_.opt.integrator > mjINT_IMPLICITFAST)
       option("option", "integrator",
-             std::string("option integrator=\"") +
-                 (m_.opt.integrator == mjINT_IMPLICIT ? "implicit" : "discrete") +
-                 "\" (simulation.integrator: Euler, RK4 or implicitfast chooses another)");
+             "option integrator=\"discrete\" (simulation.integrator: Euler, RK4, implicit or implicitfast "
+             "chooses "
+             "another)");
     if (m_.opt.enableflags & mjENBL_SLEEP)
       option("flag", "sleep", "flag sleep=\"enable\" (simulation.disable: [sleep] switches it off)");
     if (m_.opt.enableflags & mjENBL_IPC)

@@ -98,7 +98,7 @@ class RandomModel {
 
   void options() {
     out_ << "<option timestep=\"" << dice_.one_of({0.0005, 0.001, 0.002, 0.005, 0.01}) << "\" integrator=\""
-         << dice_.one_of({"Euler", "RK4", "implicitfast"}) << "\" impratio=\""
+         << dice_.one_of({"Euler", "RK4", "implicit", "implicitfast"}) << "\" impratio=\""
          << dice_.one_of({1.0, 1.0, 0.3, 5.0, 50.0}) << "\" gravity=\"" << dice_.uniform(-2, 2) << " "
          << dice_.uniform(-2, 2) << " " << dice_.uniform(-15, 2) << "\"";
     if (dice_.chance(0.15)) out_ << " solver=\"CG\"";

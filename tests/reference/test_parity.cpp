@@ -311,7 +311,7 @@ TEST_P(Parity, FieldsWithNamesOfMujocosHaveItsSizes) {
 }
 
 TEST_P(Parity, Step) {
-  for (const char* integrator : {"Euler", "RK4", "implicitfast"}) {
+  for (const char* integrator : {"Euler", "RK4", "implicit", "implicitfast"}) {
     load(integrator);
     check_step<double>(integrator);
     check_step<Lanes<double>>(integrator);
@@ -322,7 +322,7 @@ TEST_P(Parity, Step) {
 // With all fields asked for, step() leaves Data as mj_step leaves mjData and moves the state to the same
 // place.
 TEST_P(Parity, StepWithAllFields) {
-  for (const char* integrator : {"Euler", "RK4", "implicitfast"}) {
+  for (const char* integrator : {"Euler", "RK4", "implicit", "implicitfast"}) {
     SCOPED_TRACE(integrator);
     load(integrator);
     const mjModel& m = *mujoco_.model;
@@ -365,7 +365,7 @@ TEST_P(Parity, StepWithAllFields) {
 
 // 100 steps with controls that change each step: errors of the order of rounding grow, but stay small.
 TEST_P(Parity, Trajectory) {
-  for (const char* integrator : {"Euler", "RK4", "implicitfast"}) {
+  for (const char* integrator : {"Euler", "RK4", "implicit", "implicitfast"}) {
     SCOPED_TRACE(integrator);
     load(integrator);
     const mjModel& m = *mujoco_.model;

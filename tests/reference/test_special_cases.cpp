@@ -99,7 +99,7 @@ TEST_F(SpecialCases, AJointMayBeTwiceOnATendon) {
 // Adhesion pulls at what touches its body: at the floor, at a link of its own tree and at other bodies, by
 // contacts with and without friction, those in a gap included, and by none.
 TEST_F(SpecialCases, AdhesionPullsAtWhatTouches) {
-  for (const char* option : {"", "cone='elliptic'", "solver='PGS' iterations='3000'",
+  for (const char* option : {"", "cone='elliptic'", "solver='PGS' iterations='3000'", "integrator='implicit'",
                              "integrator='implicitfast'", "integrator='RK4'"}) {
     SCOPED_TRACE(option);
     load(std::string("<mujoco><option ") + option + R"(/><worldbody>
@@ -135,7 +135,8 @@ TEST_F(SpecialCases, PivotsAreAtLeastTheSmallestNumber) {
          "'/><general joint='b' biastype='affine' biasprm='0 0 " + b + "'/></actuator></mujoco>");
     expect_equal_steps(2);
   }
-  for (const char* integrator : {"integrator='Euler'", "integrator='implicitfast'"}) {
+  for (const char* integrator :
+       {"integrator='Euler'", "integrator='implicit'", "integrator='implicitfast'"}) {
     SCOPED_TRACE(integrator);
     load(arm(integrator, "damping='.1 -3 -30'", "damping='.1 -1'") + "</mujoco>");
     expect_equal_steps(2);

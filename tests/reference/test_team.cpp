@@ -270,6 +270,8 @@ const std::vector<TeamCase> kCases = {
     {{"hand", "", "hand.xml"}, "RK4"},
     {{"hand_pushed", "", "hand.xml"}, "implicitfast", 0, true},
     {{"fluid", "", "fluid.xml"}, "implicitfast"},
+    {{"fluid", "", "fluid.xml"}, "implicit"},
+    {{"tree", "", "tree.xml"}, "implicit"},
     {{"contacts", "", "contacts.xml"}, ""},
     {{"contacts_overflow", "", "contacts.xml"}, "", 3},
     {{"patches", "", "patches.xml"}, ""},

@@ -272,7 +272,7 @@ TEST_P(VariedModels, Forward) {
 }
 
 TEST_P(VariedModels, Step) {
-  for (const char* integrator : {"Euler", "RK4", "implicitfast"}) {
+  for (const char* integrator : {"Euler", "RK4", "implicit", "implicitfast"}) {
     SCOPED_TRACE(integrator);
     load(integrator);
     auto ours = batch<Lanes<double>>();

@@ -1,5 +1,5 @@
 // The integrators: semi-implicit Euler with implicit damping, RK4 and implicitfast (mj_Euler,
-// mj_RungeKutta, mj_implicit). They advance the state in place.
+// mj_RungeKutta, mj_implicit); implicit.hpp has the fourth. They advance the state in place.
 #pragma once
 
 #include "kernels/physics/smooth/actuation.hpp"
@@ -203,11 +203,11 @@ MANIPLE_FUNCTION void add_actuator_damping(const Model<ScalarOf<V>>& m, const St
   }
 }
 
+// Writes qH = M - h * d(force)/d(qvel), with the derivatives of passive forces and actuators, which are
+// symmetric, and the forces to qacc_implicit.
 template <class V>
-MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const State<V>& s,
-                                             const Data<V>& d) {
-  // (M - h * d(force)/d(qvel)) qacc = forces, with the derivative of passive forces and actuators only
-  const V h(m.timestep);
+MANIPLE_FUNCTION void symmetric_matrix(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                       V h) {
   for (const int i : d.team.share(m.nM)) d.qH[i] = d.qM[i];
   for (const int i : d.team.share(m.nv)) {
     if (m.flags & model_dampers) d.qH[m.dof_Madr[i]] += h * damping_derivative(m, s, i, V(s.qvel[i]));
@@ -216,6 +216,13 @@ MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const 
   if (m.flags & model_actuator_velocity) d.team.once([&] { add_actuator_damping(m, s, d, h); });
   if (m.flags & model_tendon_dampers) d.team.once([&] { add_tendon_damping(m, d, h, d.qH); });
   if (m.flags & model_fluid) d.team.once([&] { add_fluid_damping(m, s, d, h, d.qH); });
+}
+
+// (M - h * d(force)/d(qvel)) qacc = forces, without the derivative of the bias force.
+template <class V>
+MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                             const Data<V>& d) {
+  symmetric_matrix(m, s, d, V(m.timestep));
   if (m.flags & model_free_alone) d.team.once([&] { keep_inertia_of_free_bodies(m, d); });
   factor_inertia(m, d, d.qH, d.qHDiagInv);
   solve_inertia(m, d, d.qH, d.qHDiagInv, d.qacc_implicit);

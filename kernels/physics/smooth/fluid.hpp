@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/model/lane_model.hpp"
+#include "kernels/physics/smooth/dof_row.hpp"
 #include "kernels/physics/smooth/motion.hpp"
 
 namespace maniple {
@@ -105,7 +106,7 @@ MANIPLE_FUNCTION void add_fluid_damping(const Model<ScalarOf<V>>& m, const State
       const Spatial<V> axis = load6<V>(d.cdof, 6 * k), force = scale * (damping * axis);
       int address = m.dof_Madr[k];
       matrix[address] += dot(axis, force);
-      if (m.dof_simplenum[k] > 0) continue;
+      if (keeps_diagonal(m, k)) continue;
       for (int j = m.dof_parentid[k]; j >= 0; j = m.dof_parentid[j])
         matrix[++address] += dot(load6<V>(d.cdof, 6 * j), force);
     }

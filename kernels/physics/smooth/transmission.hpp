@@ -133,7 +133,7 @@ struct JointTransmission {
     const Moment<V> moment = actuator_moment(m, s, i);
     for (int k = 0; k < moment.count; ++k) {
       const int dof = moment.dof + k;
-      const int first = m.dof_simplenum[dof] > 0 ? k : 0;  // rows of simple dofs stay diagonal
+      const int first = keeps_diagonal(m, dof) ? k : 0;
       for (int l = first; l <= k; ++l)
         matrix[m.dof_Madr[dof] + k - l] -= scale * moment.value[k] * moment.value[l];
     }

@@ -106,7 +106,7 @@ TEST(Values, RangesAndChoicesAreChecked) {
   EXPECT_THAT(files.refusal("simulation: {precision: half}"),
               HasSubstr("found 'half'; allowed: single | double"));
   EXPECT_THAT(files.refusal("simulation: {integrator: rk4}"),
-              HasSubstr("allowed: \"\" | Euler | RK4 | implicitfast"));
+              HasSubstr("allowed: \"\" | Euler | RK4 | implicit | implicitfast"));
 }
 
 TEST(Values, NullIsTheDefaultAndNothingIsRefused) {

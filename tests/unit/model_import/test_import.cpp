@@ -136,7 +136,7 @@ TEST_F(ModelImport, DeviceModelHoldsTheSameNumbers) {
 TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   const std::string text = refusal_of(R"(<mujoco>
   <option density="1.2" gravity="0 0 -9"
-          integrator="implicit" noslip_iterations="3" solver="PGS"/>
+          integrator="discrete" noslip_iterations="3" solver="PGS"/>
   <worldbody>
     <geom name="floor" type="plane" size="1 1 1"/><camera name="eye" mode="track"/>
     <body name="a" pos="0 0 1">
@@ -170,7 +170,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
 </mujoco>)");
   const std::string file = (folder_ / "robot.xml").string();
   EXPECT_EQ(text.find("deck.yaml:2: model.file: "), 0u) << text;
-  EXPECT_CONTAINS(text, file + ":2: option integrator=\"implicit\"");
+  EXPECT_CONTAINS(text, file + ":2: option integrator=\"discrete\"");
   EXPECT_CONTAINS(text,
                   file + ":5: geom \"floor\" may touch geom \"shin\": contacts with condim 4 in solver");
   EXPECT_CONTAINS(text,

@@ -56,7 +56,7 @@ const std::string kLimits = std::string(MANIPLE_SOURCE_DIR) + "/tests/reference/
 TYPED_TEST(PhysicsStep, BitsDependNeitherOnLaneNorOnNeighbours) {
   using T = TypeParam;
   constexpr int width = lane_width<Lanes<T>>;
-  for (const char* integrator : {"Euler", "RK4", "implicitfast", "limits"}) {
+  for (const char* integrator : {"Euler", "RK4", "implicit", "implicitfast", "limits"}) {
     const ImportedModel imported =
         std::string(integrator) == "limits" ? model_of_file(kLimits) : model_of_text(kZoo, integrator);
     const std::vector<T> state = random_state<T>(imported.sizes, 5);
@@ -82,7 +82,7 @@ TYPED_TEST(PhysicsStep, BitsDependNeitherOnLaneNorOnNeighbours) {
 
 TYPED_TEST(PhysicsStep, PackComputesWhatAScalarDoes) {
   using T = TypeParam;
-  for (const char* integrator : {"Euler", "RK4", "implicitfast"}) {
+  for (const char* integrator : {"Euler", "RK4", "implicit", "implicitfast"}) {
     const ImportedModel imported = model_of_text(kZoo, integrator);
     SimulatedModel<Lanes<T>> pack(imported);
     SimulatedModel<T> scalar(imported);

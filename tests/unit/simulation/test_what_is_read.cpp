@@ -156,7 +156,8 @@ std::vector<WhatIsReadCase> cases() {
     for (const Road road : {Road::row_space, Road::dof_space, Road::dual})
       for (const char* model : {"contacts", "hand", "sensors"}) all.push_back({model, road, precision});
     all.push_back({"hand", Road::as_mujoco, precision});
-    for (const IntegratorChoice integrator : {IntegratorChoice::RK4, IntegratorChoice::implicitfast})
+    for (const IntegratorChoice integrator :
+         {IntegratorChoice::RK4, IntegratorChoice::implicit, IntegratorChoice::implicitfast})
       for (const char* model : {"contacts", "fluid", "tendons"})
         all.push_back({model, Road::row_space, precision, integrator});
     for (const char* model : {"tendon_limits", "limits", "slippery", "patches", "free_bodies", "tree"})
