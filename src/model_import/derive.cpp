@@ -256,12 +256,14 @@ bool has_limit(const Model<double>& m, int joint) {
   return m.jnt_limited[joint] && !(m.disableflags & (disable_constraint | disable_limit));
 }
 
+// (What nothing moves has no rows.)
 bool has_friction_of_tendon(const Model<double>& m, int tendon) {
-  return m.tendon_frictionloss[tendon] != 0 &&
+  return m.tendon_frictionloss[tendon] != 0 && m.ten_J_rownnz[tendon] > 0 &&
          !(m.disableflags & (disable_constraint | disable_frictionloss));
 }
 bool has_limit_of_tendon(const Model<double>& m, int tendon) {
-  return m.tendon_limited[tendon] && !(m.disableflags & (disable_constraint | disable_limit));
+  return m.tendon_limited[tendon] && m.ten_J_rownnz[tendon] > 0 &&
+         !(m.disableflags & (disable_constraint | disable_limit));
 }
 
 void derive_friction(const Model<double>& m, const DerivedFields& derived) {
