@@ -79,6 +79,10 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
       set_up_simulation(config, session, "evaluate", Holds::evaluation);
   const LoadedPolicy loaded = load_policy(config, *simulation, session);
   info(fmt::format("policy of iteration {} from {}", loaded.iteration, config.control.checkpoint));
+  if (!loaded.curricula.empty())
+    info(fmt::format(
+        "curricula of the checkpoint: {} (task.curricula.NAME.update=~ takes the deck's reset instead)",
+        loaded.curricula));
 
   std::optional<EpisodeRecorder> episodes;
   const std::int64_t envs = simulation->partition().num_envs, wanted = wanted_episodes(config, envs);

@@ -2,6 +2,8 @@
 // stop as train has them. With a task in the deck the policy is evaluated in its environments, too.
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "kernels/base/pack.hpp"
 #include "src/base/counted.hpp"
 #include "src/base/log.hpp"
@@ -12,6 +14,7 @@
 #include "src/driver/setup.hpp"
 #include "src/driver/training_loop.hpp"
 #include "src/driver/verbs.hpp"
+#include "src/io/demonstration_layout.hpp"
 #include "src/learning/effective_batch.hpp"
 #include "src/learning/imitation_learner.hpp"
 #include "src/learning/learners.hpp"
@@ -86,7 +89,47 @@ Config with_observations(Config config, const DemonstrationContents& contents) {
   return config;
 }
 
-void check_task(const Config& config, const DemonstrationContents& contents, int observations, int actions) {
+// Names with the numbers that they have, in order.
+std::string blocks_text(const std::vector<std::string>& names, const std::vector<int>& widths) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", names[i], widths[i]);
+  return text;
+}
+
+// A policy sees numbers, not names: what the task and the demonstrations call alike has to be at the same
+// place. Returns a line where place alone says what belongs together; "": nowhere.
+std::string match_observations(const Config& config, const DemonstrationContents& contents,
+                               const std::vector<int>& task_widths) {
+  const std::vector<std::string> task_names = observation_keys(config.task);
+  std::vector<std::string> names;
+  std::vector<int> widths;
+  for (const auto& key : contents.observations) {
+    names.push_back(key.name);
+    widths.push_back(key.width * config.data.frame_stack);
+  }
+  if (names == task_names) return "";
+  const std::string ours = blocks_text(task_names, task_widths), theirs = blocks_text(names, widths);
+  const auto first_of = [](const std::vector<int>& sizes, std::size_t i) {
+    return std::accumulate(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(i), 0);
+  };
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto found = std::find(task_names.begin(), task_names.end(), names[i]);
+    if (found == task_names.end()) continue;
+    const auto place = static_cast<std::size_t>(found - task_names.begin());
+    if (first_of(widths, i) != first_of(task_widths, place) || widths[i] != task_widths[place])
+      throw InputError(
+          config.where_of("data.observations"), "data.observations",
+          fmt::format("found {}, while the task observes {}", theirs, ours),
+          fmt::format("the names in the order of the task: '{}' is at another place there", names[i]));
+  }
+  return fmt::format("observations of the demonstrations ({}) are those of the task ({}) by their order",
+                     theirs, ours);
+}
+
+// Returns match_observations().
+std::string check_task(const Config& config, const DemonstrationContents& contents,
+                       const std::vector<int>& widths, int observations, int actions) {
   const int inputs = contents.observation_width * config.data.frame_stack;
   if (config.data.frame_stack > 1 && observations != inputs)
     throw InputError(
@@ -101,6 +144,7 @@ void check_task(const Config& config, const DemonstrationContents& contents, int
                      counted(observations, "observation") + " and " + counted(actions, "action"),
                      fmt::format("the demonstrations have {} (data.frame_stack {}) and {}", inputs,
                                  config.data.frame_stack, contents.action_width));
+  return match_observations(config, contents, widths);
 }
 
 }  // namespace
@@ -111,9 +155,13 @@ std::string validate_demonstrations(const Config& as_given, const Prepared* prep
   const Config given = fit_batch(as_given, contents, session.size());
   const Config config = for_ranks(given, session.size());
   check_images(config, contents);
-  if (prepared != nullptr)
-    check_task(config, contents, prepared->task.num_observations, prepared->task.num_actions);
   std::string text = "data\n";
+  if (prepared != nullptr) {
+    const CompiledTask& task = prepared->task;
+    const std::string by_order =
+        check_task(config, contents, task.observation_widths, task.num_observations, task.num_actions);
+    if (!by_order.empty()) text += "  " + by_order + "\n";
+  }
   for (std::size_t file = 0; file < config.data.file.size(); ++file)
     text += fmt::format("  {}: {}\n", config.data.file[file], contents.layouts[file]);
   RankMemory beside;
@@ -143,7 +191,9 @@ ExitCode imitate(const Config& as_given, Session& session) {
   std::unique_ptr<Simulation> simulation;
   if (config.task.present) {
     simulation = set_up_simulation(config, session, "imitate", Holds::periodic_evaluation);
-    check_task(config, contents, simulation->num_observations(), simulation->num_actions());
+    const std::string by_order = check_task(config, contents, simulation->observation_widths(),
+                                            simulation->num_observations(), simulation->num_actions());
+    if (!by_order.empty()) info(by_order);
   } else {
     info(fmt::format("maniple {} imitate", kVersion));
     info(fmt::format("{}, {} back end, {}", counted(session.size(), "rank"), ExecutionSpace::name(),

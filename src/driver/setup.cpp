@@ -404,6 +404,12 @@ LoadedPolicy load_policy(const Config& config, Simulation& simulation, Session& 
                                      archive, session.collectives());
   loaded.policy->restored();
   if (has_curricula) simulation.restored();
+  const std::vector<CompiledCurriculum>& compiled = simulation.prepared().task.curricula;
+  const std::vector<std::pair<std::string, double>> values = simulation.curricula();
+  for (std::size_t i = 0; i < compiled.size() && has_curricula; ++i)
+    if (!compiled[i].update.text.empty())
+      loaded.curricula +=
+          fmt::format("{}{} {:.4g}", loaded.curricula.empty() ? "" : ", ", values[i].first, values[i].second);
   return loaded;
 }
 

@@ -92,6 +92,7 @@ EnvironmentSizes environment_sizes(const Simulation& simulation);
 struct LoadedPolicy {
   std::unique_ptr<ActingPolicy> policy;
   std::int64_t iteration = 0;
+  std::string curricula;  // those that the checkpoint set, with their values; "": none
 };
 LoadedPolicy load_policy(const Config& config, Simulation& simulation, Session& session);
 // The /run group of results.h5.

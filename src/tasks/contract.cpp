@@ -37,6 +37,11 @@ std::string symmetric_range(const std::vector<double>& numbers) {
   if (numbers.empty()) return "null";
   return json_list(std::vector<double>{numbers.size() == 1 ? -numbers[0] : numbers[0], numbers.back()});
 }
+// A duration in s, [least, most]; of none null.
+std::string duration_range(const std::vector<double>& numbers) {
+  if (numbers.empty()) return "null";
+  return json_list(std::vector<double>{numbers.front(), numbers.back()});
+}
 // A delay in control steps, [least, most].
 std::string delay_range(const std::vector<double>& delay) {
   if (delay.empty()) return "[0, 0]";
@@ -164,24 +169,31 @@ Rows command_rows(const TaskConfig& config) {
         json_object(
             {json_entry("term", command.term.empty() ? "null" : json_text(command.term)),
              json_entry("expression", command.expression.empty() ? "null" : json_text(command.expression)),
-             json_entry("every", symmetric_range(command.every)),
+             json_entry("every", duration_range(command.every)),
              json_entry("components", fmt::format("[{}]", fmt::join(components, ", ")))})));
   }
   return rows;
 }
 
 Rows expression_rows(const TaskConfig& config, const CompiledTask& task) {
-  Rows definitions, variables, commands;
+  Rows definitions, variables, curricula, commands;
   for (const auto& [name, text] : config.definitions)
     definitions.push_back(json_entry(name, json_text(text)));
   for (const TermConfig& variable : config.variables)
     variables.push_back(
         json_entry(variable.name, json_object({json_entry("reset", json_text(variable.reset)),
-                                               json_entry("update", json_text(variable.update))})));
+                                               json_entry("update", json_text(variable.update)),
+                                               json_entry("every", duration_range(variable.every)),
+                                               json_entry("once", json_truth(variable.once))})));
+  for (const TermConfig& curriculum : config.curricula)
+    curricula.push_back(
+        json_entry(curriculum.name, json_object({json_entry("term", json_text(curriculum.term)),
+                                                 json_entry("reset", json_text(curriculum.reset)),
+                                                 json_entry("update", json_text(curriculum.update))})));
   for (const CompiledVariable& variable : task.variables)
     if (variable.is_command) commands.push_back(json_entry(variable.name, std::to_string(variable.size)));
   return {json_entry("definitions", object(definitions, 1)), json_entry("variables", object(variables, 1)),
-          json_entry("commands", object(commands, 1)),
+          json_entry("curricula", object(curricula, 1)), json_entry("commands", object(commands, 1)),
           json_entry("command_terms", object(command_rows(config), 1))};
 }
 

@@ -24,7 +24,7 @@ TaskModel one_of_everything() {
 #define MANIPLE_SIZE(name, meaning) model.sizes.name = 1;
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
 #undef MANIPLE_SIZE
-  model.sizes.nbody = model.sizes.ngeom = 2;
+  model.sizes.nbody = model.sizes.nxfrc = model.sizes.ngeom = 2;
   TaskJoint joint;
   joint.name = "hinge";
   model.joints = {joint};
@@ -154,7 +154,7 @@ std::string quantity_rows(const ExpressionContext& context, bool totals) {
       padded("# quantity", 22) + padded("components", 22) + padded("unit", 18) + "meaning; example\n";
   for (const auto& [name, quantity] : context.quantities()) {
     if (totals && quantity.size == 0) continue;
-    std::string size = std::to_string(totals ? quantity.size : quantity.row);
+    std::string size = std::to_string(quantity.size);
     if (!quantity.element_kind.empty())
       size = totals ? fmt::format("{} ({} {})", quantity.size, quantity.elements.size(),
                                   plural(quantity.element_kind, quantity.elements.size()))

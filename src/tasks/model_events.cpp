@@ -148,10 +148,15 @@ std::vector<Element> chosen(const Elements& elements, const TermConfig& term, co
     throw InputError(term.where, key, "'" + term.field + "' without " + kind,
                      kind + ": [names or patterns], of " + list(known, 60));
   std::set<std::size_t> places;
-  for (const std::string& entry : term.names)
-    for (const std::size_t place : matching_names(entry, known, term.where_names, key + "." + kind,
-                                                  "'" + term.field + "' has no element"))
-      places.insert(place);
+  for (const std::string& entry : term.names) {
+    const std::vector<std::size_t> found = matching_names(entry, known, term.where_names, key + "." + kind,
+                                                          "'" + term.field + "' has no element");
+    for (const std::size_t place : found) {
+      // a pattern of joints does not mean the free joint of a base
+      const bool free = elements.kind == ElementKind::joints && elements.all[place].size == 6;
+      if (!free || found.size() == 1) places.insert(place);
+    }
+  }
   std::vector<Element> result;
   for (const std::size_t place : places) result.push_back(elements.all[place]);
   return result;

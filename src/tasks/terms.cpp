@@ -40,13 +40,19 @@ void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConf
     throw InputError(config.where_names, key + "." + text_of(config.names_kind),
                      "'" + term.name + "' takes no " + text_of(config.names_kind),
                      kind.empty() ? "it acts on the whole robot" : "it takes " + kind);
-  for (const std::string& entry : config.names)
-    for (const std::size_t index : matching_names(entry, known, config.where_names, key + "." + kind,
-                                                  "the model has no " + singular(kind))) {
+  const bool scalar_joints =
+      term.names_kind == ElementKind::joints && term.names_default != DefaultNames::every_joint;
+  for (const std::string& entry : config.names) {
+    const std::vector<std::size_t> found = matching_names(entry, known, config.where_names, key + "." + kind,
+                                                          "the model has no " + singular(kind));
+    for (const std::size_t index : found) {
       const int element = static_cast<int>(index);
+      // a pattern means the joints that the term takes, ".*" all of them
+      if (scalar_joints && found.size() > 1 && !model.joints[index].is_scalar()) continue;
       if (std::find(request.elements.begin(), request.elements.end(), element) == request.elements.end())
         request.elements.push_back(element);
     }
+  }
   if (config.names.empty() && term.names_kind != ElementKind::none) {
     if (term.names_default == DefaultNames::root_body) {
       if (known.size() < 2)
@@ -63,8 +69,7 @@ void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConf
   }
   for (const int element : request.elements) {
     const std::string& name = known[static_cast<std::size_t>(element)];
-    if (term.names_kind == ElementKind::joints && term.names_default != DefaultNames::every_joint &&
-        !model.joints[static_cast<std::size_t>(element)].is_scalar())
+    if (scalar_joints && !model.joints[static_cast<std::size_t>(element)].is_scalar())
       throw InputError(config.where_names, key + ".joints", "'" + name + "' is a ball or free joint",
                        "hinge and slide joints");
     request.names.push_back(name);

@@ -42,7 +42,8 @@ task:
   keyframe: stand
   episode_steps: 200
   definitions: {speed: "norm(body_lin_vel_b['torso'])"}
-  commands: {go: {term: uniform_velocity_command, lin_vel_x: [0.2, 1], lin_vel_y: [0, 0], ang_vel_z: [-1, "1 + wish"], every: [5, 8]}, wish_for: {expression: "uniform(0, wish, 2)"}}
+  commands: {go: {term: uniform_velocity_command, lin_vel_x: [0.2, 1], lin_vel_y: [0, 0], ang_vel_z: [-1, "1 + wish"], every: [5, 8]}, wish_for: {expression: "uniform(0, wish, 2)", every: 3}}
+  variables: {gait: {reset: "uniform(1, 2)", every: [4, 5]}}
   curricula: {wish: {reset: "0"}}
   actions:
     - {term: joint_position, joints: [right_hip, right_knee, left_hip], scale: {right_hip: 0.3, "left_.*": 0.5}, delay: 2}
@@ -191,7 +192,11 @@ def test_the_contract_alone_drives_mujoco(maniple, tmp_path):
         ("lin_vel_x", "m/s", [0.2, 1]), ("lin_vel_y", "m/s", [0, 0]), ("ang_vel_z", "rad/s", [-1, "1 + wish"])]
     assert go["components"][0]["meaning"] == "forward velocity"
     assert driver.contract["command_terms"]["wish_for"] == {
-        "term": None, "expression": "uniform(0, wish, 2)", "every": None, "components": []}
+        "term": None, "expression": "uniform(0, wish, 2)", "every": [3, 3], "components": []}
+    assert driver.contract["variables"] == {"gait": {"reset": "uniform(1, 2)", "update": "", "every": [4, 5], "once": False}}
+    assert driver.contract["curricula"] == {"wish": {"term": "", "reset": "0", "update": ""}}
+    metadata = {entry.key: entry.value for entry in onnx.load(run / "policy.onnx").metadata_props}
+    assert json.loads(metadata["curricula"]) == {"wish": 0}
     names = [row["name"] for row in driver.contract["observations"]]
     with h5py.File(run / "results.h5") as file:
         assert len(names) == ours["observation"].shape[2] and str(tmp_path) not in file["run/task"].asstr()[()]

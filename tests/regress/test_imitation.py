@@ -165,6 +165,32 @@ def data_of_cartpole(path):
     return path
 
 
+def test_observations_are_matched_by_name(maniple, tmp_path):
+    """What task and data call alike is at the same place, or is refused; where they have other names, place decides, and a
+    line says so."""
+    deck = ["inputs/tasks/isaac_cartpole.yaml", "inputs/imitate/bc.yaml", "learning.batch_size=32", "learning.steps=1"]
+    rng = np.random.default_rng(5)
+
+    def told(*keys, names=("joint_pos_rel", "joint_vel_rel"), exit_code=0):
+        path = tmp_path / "demos.hdf5"
+        with h5py.File(path, "w") as file:
+            for number in range(4):
+                for name in names:
+                    file[f"data/demo_{number}/obs/{name}"] = rng.normal(size=(30, 2))
+                file[f"data/demo_{number}/actions"] = rng.uniform(-1, 1, (30, 1))
+        results = [maniple(verb, *deck, *keys, f"data.file={path}", f"output.directory={tmp_path / 'run'}", "output.overwrite=true",
+                           exit_code=exit_code) for verb in ("validate", "imitate")]
+        assert ("demonstrations (" in results[0].stdout) == ("demonstrations (" in results[1].stdout)
+        return results[1].stderr if exit_code else results[1].stdout
+
+    assert "by their order" not in told()
+    task = "while the task observes joint_pos_rel 2, joint_vel_rel 2; "
+    assert f"found joint_vel_rel 2, joint_pos_rel 2, {task}" in told("data.observations=[joint_vel_rel, joint_pos_rel]", exit_code=2)
+    assert f"found a_vel 2, joint_pos_rel 2, {task}" in told(names=("a_vel", "joint_pos_rel"), exit_code=2)
+    assert ("observations of the demonstrations (joint_pos_rel 2, vel 2) are those of the task (joint_pos_rel 2, joint_vel_rel 2) by "
+            "their order") in told("data.observations=[joint_pos_rel, vel]", names=("vel", "joint_pos_rel"))
+
+
 def test_memory_of_evaluations(maniple, tmp_path):
     """Environments are there for evaluations alone: as many as those have, and none where there are none."""
     data = data_of_cartpole(tmp_path / "demos.hdf5")

@@ -416,9 +416,11 @@ def test_actions_are_those_of_the_onnx(maniple, tmp_path, point, case):
     session = onnxruntime.InferenceSession(tmp_path / "run/policy.onnx")
     recurrent = any(value.name == "state" for value in session.get_inputs())
     assert recurrent == ("policy.recurrent_horizon=5" in keys)
+    horizon = session.get_modelmeta().custom_metadata_map.get("recurrent_horizon")
+    assert horizon == ("5" if recurrent else None)
     age, state = 0, None
     for step in range(33):
-        if recurrent and age % 5 == 0:
+        if recurrent and age % int(horizon) == 0:
             state = np.zeros((300, session.get_inputs()[1].shape[1]), np.float32)
         given = {"observation": seen[:, step].astype(np.float32), **({"state": state} if recurrent else {})}
         found = dict(zip([value.name for value in session.get_outputs()], session.run(None, given)))

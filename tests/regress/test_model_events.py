@@ -306,6 +306,19 @@ def test_a_reset_cannot_set_the_model(maniple, deck):
     assert "cannot be assigned" in maniple("validate", path, ranks=0, exit_code=2).stderr
 
 
+def test_a_pattern_of_joints_leaves_the_base_alone(maniple, deck, tmp_path):
+    """Damping of a free joint slows its fall. By its own name it can be set."""
+    for name, joints, expected in (("pattern", '[".*"]', 6 * [0] + 4 * [2]), ("name", "[root]", 6 * [2] + 4 * [.3])):
+        path = deck(events=f"{{damping: {{field: dof_damping, joints: {joints}, mode: startup, operation: abs, ranges: [2, 2]}}}}",
+                    observed=["dof_damping"], num_envs=2)
+        found = rollout(maniple, path, tmp_path / name, steps=1, ranks=1)["observation"]
+        np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape))
+    # terms take the joints that they are for
+    path.write_text(path.read_text().replace("  rewards:\n", "  rewards:\n    still: {term: joint_vel_l2, joints: [\".*\"], weight: -1}\n"))
+    told = maniple("validate", path, ranks=0).stdout
+    assert "x joint_vel_l2 (joints [" in told and "root" not in told.split("joint_vel_l2 (joints [")[1].splitlines()[0]
+
+
 def test_listed(maniple, deck):
     terms = subprocess.run([maniple.program, "schema", "quantities", deck()], capture_output=True, text=True, check=True).stdout
     for name in FIELDS:

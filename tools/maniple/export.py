@@ -211,9 +211,16 @@ def finished(run: Run, checkpoint: h5py.File, description: onnx.GraphProto, **pr
                               producer_version=str(run.record["version"]))
     model.ir_version = 8  # of the runtimes that know the opset
     helper.set_model_props(model, {"checkpoint": Path(checkpoint.filename).name, "deck": without_folders(run.record["resolved"]),
-                                  "task": run.record.get("task", ""), "task_table": run.record.get("task_table", ""), **properties})
+                                  "task": run.record.get("task", ""), "task_table": run.record.get("task_table", ""),
+                                  **curricula_of(checkpoint), **properties})
     onnx.checker.check_model(model, full_check=True)
     return model
+
+
+def curricula_of(checkpoint: h5py.File) -> dict[str, str]:
+    """The values of a task's curricula, which ranges of its contract may name."""
+    values = {name: float(value[()].item()) for name, value in checkpoint.get("curricula", {}).items()}
+    return {"curricula": json.dumps(values)} if values else {}
 
 
 def model_of(run: Run, checkpoint: h5py.File) -> onnx.ModelProto:
@@ -278,7 +285,8 @@ def model_of(run: Run, checkpoint: h5py.File) -> onnx.ModelProto:
         results.update(mode_actions=[modes, actions], mode_probabilities=[modes])
     seen = values(**inputs) + [camera.info for camera in cameras]
     description = helper.make_graph(graph.nodes, "policy", seen, values(**results), graph.constants)
-    return finished(run, checkpoint, description)
+    horizon = run.setting("policy.recurrent_horizon", 0) if recurrent and imitates else 0
+    return finished(run, checkpoint, description, **({"recurrent_horizon": str(horizon)} if horizon else {}))
 
 
 def diffusion_model_of(run: Run, checkpoint: h5py.File) -> onnx.ModelProto:

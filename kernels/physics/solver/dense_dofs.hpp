@@ -99,7 +99,7 @@ struct DenseDofs {
   }
   MANIPLE_FUNCTION void solve(const DataField<V> x) const {
     const DataField<V> H = d.H, inverse = d.HDiagInv;
-    V value[kDofs];
+    V value[kDofs]{};  // (nvcc takes an unrolled loop for one that reads before it writes)
     unroll<0, kDofs>([&](auto from_last) {
       constexpr int i = kDofs - 1 - from_last;
       V sum = x[i];
