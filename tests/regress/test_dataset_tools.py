@@ -188,6 +188,7 @@ def test_zarr_of_diffusion_policy(maniple, tmp_path, zipped):
     ends = np.cumsum([len(action) for _, _, action in made])
     arrays = {"data/state": np.concatenate([position[:-1] for position, _, _ in made]), "meta/episode_ends": ends,
               "data/action": np.concatenate([action for _, _, action in made]),
+              "data/keypoint": np.concatenate([np.stack([p[:-1], -p[:-1]], 2) for p, _, _ in made]),
               "data/img": np.concatenate([each["front"][:-1] for each in filmed]).astype(np.float32)}
     for name, values in arrays.items():
         array = group.create_array(name, shape=values.shape, chunks=(min(7, len(values)), *values.shape[1:]), dtype=values.dtype,
@@ -197,14 +198,27 @@ def test_zarr_of_diffusion_policy(maniple, tmp_path, zipped):
         store.close()
     said = tool("convert", path, tmp_path / "out.hdf5")
     assert "5 demonstrations" in said and "without rewards: 5 of 5" in said and "task" not in said
+    assert "; flattened: keypoint [3, 2] to [6];" in said and "left out" not in said
     check_converted(tmp_path / "out.hdf5", made, "state", "img", filmed)
+    with h5py.File(tmp_path / "out.hdf5") as file:
+        np.testing.assert_array_equal(file["data/demo_1/obs/keypoint"][:, 2:4], made[1][0][:-1, 1:2] * [1, -1])
     check_without_rewards(maniple, tmp_path / "out.hdf5", "state")
     refused = maniple("imitate", "bc", f"data.file={path}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
     assert ("cannot be read as HDF5" if zipped else "tools/datasets.py convert") in refused
-    maniple("validate", "bc", f"data.file={tmp_path / 'out.hdf5'}", "data.observations=[state]")
+    maniple("validate", "bc", f"data.file={tmp_path / 'out.hdf5'}", "data.observations=[state, keypoint]")
     if not zipped:
+        assert "found the same file as input and output" in tool("convert", path, path, exit_code=2)
+        group["meta/episode_ends"].resize(4)
+        said = tool("convert", path, tmp_path / "short.hdf5")
+        assert f"4 demonstrations, {ends[3]} samples" in said
+        rest = f"{ends[4] - ends[3]} of {ends[4]} frames"
+        assert said.endswith(f"; left out: {rest}, behind the last of meta/episode_ends ({ends[3]})\n")
+        group["meta/episode_ends"].resize(5)
         group["meta/episode_ends"][-1] = ends[-1] + 1
         assert "meta/episode_ends: found" in tool("convert", path, tmp_path / "bad.hdf5", exit_code=2)
+        group["data/state"].resize((ends[-1] + 3, 3))
+        assert f"data/state: found the shape [{ends[-1] + 3}, 3]; allowed: {ends[-1]} frames" in tool(
+            "convert", path, tmp_path / "bad.hdf5", exit_code=2)
         assert not (tmp_path / "bad.hdf5").exists()
 
 
@@ -225,7 +239,11 @@ def test_aloha(maniple, tmp_path, compressed):
                 file["observations/images/front"] = np.stack([np.pad(row, (0, longest - len(row))) for row in coded])
             else:
                 file.create_dataset("observations/images/front", data=frames, chunks=(1, *frames.shape[1:]))
-    assert "3 demonstrations" in tool("convert", tmp_path / "aloha", tmp_path / "out.hdf5")
+            if number == 1:
+                file["base_action"], file["observations/touch/left"] = action, action
+    (tmp_path / "aloha/eval.hdf5").write_bytes(b"")
+    said = tool("convert", tmp_path / "aloha", tmp_path / "out.hdf5")
+    assert "3 demonstrations" in said and said.endswith("; left out: eval.hdf5, /base_action, /observations/touch\n")
     check_converted(tmp_path / "out.hdf5", made, "qpos", None if compressed else "front", filmed)
     check_without_rewards(maniple, tmp_path / "out.hdf5", "qpos")
     if compressed:
@@ -281,7 +299,7 @@ def test_rlds(maniple, tmp_path):
     (folder / "features.json").write_text(json.dumps({"featuresDict": {"features": {
         "steps": {"sequence": {"feature": {"featuresDict": {"features": steps}}}}}}}))
     Example = example()
-    with open(folder / "bridge-train.tfrecord-00000-of-00001", "wb") as file:
+    with open(folder / "bridge-train.tfrecord-00000-of-00003", "wb") as file:
         words = ["open the door", "close/lock it", "open the door", ""]
         for (position, velocity, action), film, said in zip(made, filmed, words):
             episode = Example()
@@ -292,13 +310,15 @@ def test_rlds(maniple, tmp_path):
             feature["steps/observation/count"].int64_list.value.extend(np.arange(len(action)) * 1000 - 3)
             feature["steps/observation/image"].bytes_list.value.extend(image_file(frame, "png") for frame in film["front"][:-1])
             feature["steps/observation/name"].bytes_list.value.extend([b"arm"] * len(action))
+            feature["steps/effort"].float_list.value.extend(np.arange(len(action)))
             feature["steps/is_first"].int64_list.value.extend([1] + [0] * (len(action) - 1))
             feature["steps/reward"].float_list.value.extend(np.arange(len(action)))
             record = episode.SerializeToString()
             file.write(struct.pack("<QI", len(record), 0) + record + struct.pack("<I", 0))
     said = tool("convert", folder, tmp_path / "out.hdf5")
-    assert "4 demonstrations" in said and said.rstrip().endswith("; 2 tasks, a list in /mask of each") and "rewards" not in said
-    assert "left out: steps/observation/name, which is text" in said
+    assert "4 demonstrations" in said and "; 2 tasks, a list in /mask of each;" in said and "rewards" not in said
+    assert said.endswith("; left out: 2 of 3 files of bridge-train.tfrecord, which are not there, steps/effort, "
+                         "steps/observation/name, which is text\n")
     check_converted(tmp_path / "out.hdf5", made, "state", "image", filmed)
     with h5py.File(tmp_path / "out.hdf5") as file:
         demo = file["data/demo_1"]
