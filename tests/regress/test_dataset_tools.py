@@ -411,6 +411,13 @@ def test_rlds(maniple, tmp_path):
     assert re.search(r"\b2 demonstrations\b", log)
     refused = maniple("imitate", "bc", f"data.file={folder}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
     assert "tools/datasets.py convert" in refused
+    del episode.features.feature["steps/reward"].float_list.value[-1]
+    record, short = episode.SerializeToString(), folder / "bridge-train.tfrecord-00001-of-00003"
+    short.write_bytes(struct.pack("<QI", len(record), 0) + record + struct.pack("<I", 0))
+    steps = len(made[3][2])
+    said = tool("convert", folder, tmp_path / "bad.hdf5", exit_code=2)
+    assert f"episode 4: reward has {steps - 1} frames, action {steps}" in said
+    short.unlink()
     record = next(folder.glob("*.tfrecord*"))
     record.write_bytes(record.read_bytes()[:-9])
     assert "the file ends within a record" in tool("convert", folder, tmp_path / "bad.hdf5", exit_code=2)
@@ -424,5 +431,8 @@ def test_what_is_no_data_set(maniple, tmp_path):
     assert "tools/from_lerobot.py FOLDER FILE.hdf5 writes one of a LeRobot data set" in refused
     assert "found no layout that is known" in tool("convert", tmp_path, tmp_path / "x", exit_code=2)
     assert "is not there" in tool("convert", tmp_path / "nothing", tmp_path / "x", exit_code=2)
+    (tmp_path / "records/a.tfrecord").mkdir(parents=True)
+    said = tool("convert", tmp_path / "records", tmp_path / "x", exit_code=2)
+    assert said == f"datasets.py: error: {tmp_path}/records/a.tfrecord: Is a directory\n"
     (tmp_path / "text").write_text("text")
     assert "cannot be read as HDF5" in tool("trim", tmp_path / "text", tmp_path / "x", exit_code=2)
