@@ -81,6 +81,68 @@ def test_trim(data, tmp_path):
     assert not list(tmp_path.glob("none*"))
 
 
+def test_ends_that_trim_cuts(tmp_path):
+    """robomimic's dones are 1 at a cut, and as they were elsewhere."""
+    path = write_robomimic(tmp_path / "in.hdf5", episodes(2))
+    with h5py.File(path, "r+") as file:
+        for demo in file["data"].values():
+            demo["dones"] = np.zeros(demo.attrs["num_samples"], np.int64)
+    for to, end in (([], 0), (["--to", -1], 1)):
+        tool("trim", path, tmp_path / "out.hdf5", "--from", 1, *to, "--overwrite")
+        with h5py.File(tmp_path / "out.hdf5") as file:
+            assert [demo["dones"][()].tolist() for demo in file["data"].values()] == [
+                [0] * (demo.attrs["num_samples"] - 1) + [end] for demo in file["data"].values()]
+
+
+def test_folders_of_minari(tmp_path):
+    """IN is found below the folder of a data set; what needs no conversion is said."""
+    folder = tmp_path / "puck/test-v0"
+    (folder / "data").mkdir(parents=True)
+    made = episodes(4)
+    write_minari(folder / "data/main_data.hdf5", made)
+    check_sum(tool("trim", folder, tmp_path / "out.hdf5", "--to", 3))
+    tool("merge", tmp_path / "twice.hdf5", folder, folder)
+    assert len(read(tmp_path / "twice.hdf5")[0]) == 8
+    for path, layout in ((folder, "minari"), (write_robomimic(tmp_path / "in.hdf5", made), "robomimic")):
+        said = tool("convert", path, tmp_path / "x", exit_code=2)
+        assert f"is in {layout}'s layout already and needs no conversion" in said
+    said = tool("trim", folder, folder / "data/main_data.hdf5", "--to", 3, "--overwrite", exit_code=2)
+    assert "the same file as input and output" in said
+
+
+def test_outputs_that_are_there(data, tmp_path):
+    """They are replaced where --overwrite says so; of several none is written if one would be."""
+    there = tmp_path / "there.hdf5"
+    there.write_text("text")
+    for arguments in (["trim", data, there, "--from", 1], ["filter", data, there], ["merge", there, data, data],
+                      ["split", data, f"{tmp_path}/new.hdf5=0.5", f"{there}=0.5"], ["convert", tmp_path, there]):
+        assert f"{there}: found a file already; allowed: another name, or --overwrite" in tool(*arguments, exit_code=2)
+        assert there.read_text() == "text" and not (tmp_path / "new.hdf5").exists()
+    assert "found a file of the input" in tool("convert", tmp_path, there, "--overwrite", exit_code=2)
+    said = tool("split", data, f"{there}=0.5", f"{there}=0.5", "--overwrite", exit_code=2)
+    assert "found the same file as output twice" in said
+    tool("filter", data, there, "--overwrite")
+    same(read(there)[0], read(data)[0])
+
+
+def test_files_that_are_not_there(data, tmp_path):
+    assert f"{tmp_path}/nope.hdf5 is not there" in tool("filter", tmp_path / "nope.hdf5", tmp_path / "x", exit_code=2)
+    assert f"{tmp_path}: found a folder; allowed: an HDF5 file" in tool("filter", tmp_path, tmp_path / "x", exit_code=2)
+    said = tool("filter", data, tmp_path / "nowhere/x.hdf5", exit_code=2)
+    assert f"nowhere/x.hdf5: found no folder {tmp_path}/nowhere; allowed" in said
+    assert f"{tmp_path}: found a folder; allowed: a file" in tool("filter", data, tmp_path, exit_code=2)
+    said = tool("filter", data, tmp_path / ("x" * 250), exit_code=2)
+    assert "x cannot be written: File name too long" in said and ".tmp." not in said
+
+
+def test_lists_that_split_replaces(tmp_path):
+    path = write_robomimic(tmp_path / "in.hdf5", episodes(10), {"train": [0, 1, 2], "valid": [3], "best": [4]})
+    said = tool("split", path, tmp_path / "out.hdf5", "--mask", 0.2)
+    assert f"; in place of those of {path}: mask/train of 3 episodes, mask/valid of 1 episode\n" in said
+    lengths = {name: len(numbers) for name, numbers in read(tmp_path / "out.hdf5")[1].items()}
+    assert lengths == {"train": 8, "valid": 2, "best": 1}
+
+
 def test_merge_and_split(data, tmp_path):
     whole, masks = read(data)
     text = tool("split", data, f"{tmp_path}/a.hdf5=0.6", f"{tmp_path}/b.hdf5=0.3", "--seed", 3)
@@ -101,8 +163,9 @@ def test_merge_and_split(data, tmp_path):
 
 def test_inputs_stay(data, tmp_path):
     path, before = data, data.read_bytes()
-    for arguments in (["trim", path, path, "--from", 1], ["merge", path, path, path], ["filter", path, path, "--min-length", 2]):
-        said = tool(*arguments, exit_code=2)
+    for arguments in (["trim", path, path, "--from", 1], ["merge", path, path, path], ["split", path, f"{path}=0.5"],
+                      ["filter", path, path, "--min-length", 2]):
+        said = tool(*arguments, "--overwrite", exit_code=2)
         assert "found the same file as input and output; allowed: another name" in said
         assert path.read_bytes() == before and not list(path.parent.glob("*.tmp.*"))
 
@@ -112,6 +175,13 @@ def test_merge_of_what_differs(tmp_path):
     assert "minari's layout; allowed: that of" in tool("merge", tmp_path / "x", one, write_minari(tmp_path / "m", episodes(2)), exit_code=2)
     other = write_robomimic(tmp_path / "other.hdf5", [(p[:, :2], v, a) for p, v, a in episodes(3)])
     assert "obs/position: found frames (2,) of kind f; allowed: as in" in tool("merge", tmp_path / "x", one, other, exit_code=2)
+    with h5py.File(one, "r+") as file:
+        file["data/demo_0/states"] = np.zeros(3)
+    lone = write_robomimic(tmp_path / "lone.hdf5", episodes(2))
+    for paths in ((one, lone), (lone, one)):
+        said = tool("merge", tmp_path / "x", *paths, exit_code=2)
+        assert f"{lone}: states is missing; allowed: the keys of {one}. imitate reads both" in said
+        assert f"data.file=[{paths[0]}, {paths[1]}]" in said
     assert not (tmp_path / "x").exists()
 
 
@@ -125,17 +195,22 @@ def test_filter(data, tmp_path):
                 del file[path]
             file[path] = np.full(lengths[number], number / lengths[number])
     out = tmp_path / "out.hdf5"
-    cases = [(["--episodes", "0,3,7-12"], [0, 3, 7, 8, 9]), (["--min-length", 15], [k for k in range(10) if lengths[k] >= 15]),
+    cases = [(["--episodes", "0,3,7-9"], [0, 3, 7, 8, 9]),
+             (["--min-length", 15], [k for k in range(10) if lengths[k] >= 15]),
              (["--max-length", 15], [k for k in range(10) if lengths[k] <= 15]), (["--min-return", 5.5], [6, 7, 8, 9])]
     if masks:
         cases.append((["--mask", "held"], [2, 9]))
     for arguments, expected in cases:
-        check_sum(tool("filter", data, out, *arguments))
+        check_sum(tool("filter", data, out, *arguments, "--overwrite"))
         same(read(out)[0], [whole[number] for number in expected])
-    assert re.search(r"(demo|episode)_0: return 0,", tool("filter", data, out, "--min-return", 8))
-    assert "no episode of 10 passes" in tool("filter", data, out, "--min-return", 100, exit_code=2)
-    assert "/mask/nobody; there are: " in tool("filter", data, out, "--mask", "nobody", exit_code=2)
-    assert "found 'a'; allowed" in tool("filter", data, out, "--episodes", "1,a", exit_code=2)
+    assert re.search(r"(demo|episode)_0: return 0,", tool("filter", data, out, "--min-return", 8, "--overwrite"))
+    for option, value, said in (("--min-return", 100, "no episode of 10 passes"),
+                                ("--mask", "nobody", "/mask/nobody; there are: "),
+                                ("--episodes", "1,a", "found 'a'; allowed"), ("--episodes", "", "found ''; allowed"),
+                                ("--episodes", "0,3,70", ": found 70; allowed: the file's 10 episodes, from 0 to 9"),
+                                ("--episodes", "7-999999999999", "found 10; allowed"),
+                                ("--episodes", "9-3", "found 9-3, which runs backwards; allowed: 3-9")):
+        assert said in tool("filter", data, tmp_path / "x", option, value, exit_code=2)
 
 
 def test_results_are_read_by_the_program(maniple, tmp_path):
@@ -188,6 +263,7 @@ def test_zarr_of_diffusion_policy(maniple, tmp_path, zipped):
     ends = np.cumsum([len(action) for _, _, action in made])
     arrays = {"data/state": np.concatenate([position[:-1] for position, _, _ in made]), "meta/episode_ends": ends,
               "data/action": np.concatenate([action for _, _, action in made]),
+              "data/keypoint": np.concatenate([np.stack([p[:-1], -p[:-1]], 2) for p, _, _ in made]),
               "data/img": np.concatenate([each["front"][:-1] for each in filmed]).astype(np.float32)}
     for name, values in arrays.items():
         array = group.create_array(name, shape=values.shape, chunks=(min(7, len(values)), *values.shape[1:]), dtype=values.dtype,
@@ -197,14 +273,27 @@ def test_zarr_of_diffusion_policy(maniple, tmp_path, zipped):
         store.close()
     said = tool("convert", path, tmp_path / "out.hdf5")
     assert "5 demonstrations" in said and "without rewards: 5 of 5" in said and "task" not in said
+    assert "; flattened: keypoint [3, 2] to [6];" in said and "left out" not in said
     check_converted(tmp_path / "out.hdf5", made, "state", "img", filmed)
+    with h5py.File(tmp_path / "out.hdf5") as file:
+        np.testing.assert_array_equal(file["data/demo_1/obs/keypoint"][:, 2:4], made[1][0][:-1, 1:2] * [1, -1])
     check_without_rewards(maniple, tmp_path / "out.hdf5", "state")
     refused = maniple("imitate", "bc", f"data.file={path}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
     assert ("cannot be read as HDF5" if zipped else "tools/datasets.py convert") in refused
-    maniple("validate", "bc", f"data.file={tmp_path / 'out.hdf5'}", "data.observations=[state]")
+    maniple("validate", "bc", f"data.file={tmp_path / 'out.hdf5'}", "data.observations=[state, keypoint]")
     if not zipped:
+        assert "found the same file as input and output" in tool("convert", path, path, exit_code=2)
+        group["meta/episode_ends"].resize(4)
+        said = tool("convert", path, tmp_path / "short.hdf5")
+        assert f"4 demonstrations, {ends[3]} samples" in said
+        rest = f"{ends[4] - ends[3]} of {ends[4]} frames"
+        assert said.endswith(f"; left out: {rest}, behind the last of meta/episode_ends ({ends[3]})\n")
+        group["meta/episode_ends"].resize(5)
         group["meta/episode_ends"][-1] = ends[-1] + 1
         assert "meta/episode_ends: found" in tool("convert", path, tmp_path / "bad.hdf5", exit_code=2)
+        group["data/state"].resize((ends[-1] + 3, 3))
+        assert f"data/state: found the shape [{ends[-1] + 3}, 3]; allowed: {ends[-1]} frames" in tool(
+            "convert", path, tmp_path / "bad.hdf5", exit_code=2)
         assert not (tmp_path / "bad.hdf5").exists()
 
 
@@ -225,7 +314,11 @@ def test_aloha(maniple, tmp_path, compressed):
                 file["observations/images/front"] = np.stack([np.pad(row, (0, longest - len(row))) for row in coded])
             else:
                 file.create_dataset("observations/images/front", data=frames, chunks=(1, *frames.shape[1:]))
-    assert "3 demonstrations" in tool("convert", tmp_path / "aloha", tmp_path / "out.hdf5")
+            if number == 1:
+                file["base_action"], file["observations/touch/left"] = action, action
+    (tmp_path / "aloha/eval.hdf5").write_bytes(b"")
+    said = tool("convert", tmp_path / "aloha", tmp_path / "out.hdf5")
+    assert "3 demonstrations" in said and said.endswith("; left out: eval.hdf5, /base_action, /observations/touch\n")
     check_converted(tmp_path / "out.hdf5", made, "qpos", None if compressed else "front", filmed)
     check_without_rewards(maniple, tmp_path / "out.hdf5", "qpos")
     if compressed:
@@ -281,7 +374,7 @@ def test_rlds(maniple, tmp_path):
     (folder / "features.json").write_text(json.dumps({"featuresDict": {"features": {
         "steps": {"sequence": {"feature": {"featuresDict": {"features": steps}}}}}}}))
     Example = example()
-    with open(folder / "bridge-train.tfrecord-00000-of-00001", "wb") as file:
+    with open(folder / "bridge-train.tfrecord-00000-of-00003", "wb") as file:
         words = ["open the door", "close/lock it", "open the door", ""]
         for (position, velocity, action), film, said in zip(made, filmed, words):
             episode = Example()
@@ -292,13 +385,15 @@ def test_rlds(maniple, tmp_path):
             feature["steps/observation/count"].int64_list.value.extend(np.arange(len(action)) * 1000 - 3)
             feature["steps/observation/image"].bytes_list.value.extend(image_file(frame, "png") for frame in film["front"][:-1])
             feature["steps/observation/name"].bytes_list.value.extend([b"arm"] * len(action))
+            feature["steps/effort"].float_list.value.extend(np.arange(len(action)))
             feature["steps/is_first"].int64_list.value.extend([1] + [0] * (len(action) - 1))
             feature["steps/reward"].float_list.value.extend(np.arange(len(action)))
             record = episode.SerializeToString()
             file.write(struct.pack("<QI", len(record), 0) + record + struct.pack("<I", 0))
     said = tool("convert", folder, tmp_path / "out.hdf5")
-    assert "4 demonstrations" in said and said.rstrip().endswith("; 2 tasks, a list in /mask of each") and "rewards" not in said
-    assert "left out: steps/observation/name, which is text" in said
+    assert "4 demonstrations" in said and "; 2 tasks, a list in /mask of each;" in said and "rewards" not in said
+    assert said.endswith("; left out: 2 of 3 files of bridge-train.tfrecord, which are not there, steps/effort, "
+                         "steps/observation/name, which is text\n")
     check_converted(tmp_path / "out.hdf5", made, "state", "image", filmed)
     with h5py.File(tmp_path / "out.hdf5") as file:
         demo = file["data/demo_1"]
@@ -316,6 +411,13 @@ def test_rlds(maniple, tmp_path):
     assert re.search(r"\b2 demonstrations\b", log)
     refused = maniple("imitate", "bc", f"data.file={folder}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
     assert "tools/datasets.py convert" in refused
+    del episode.features.feature["steps/reward"].float_list.value[-1]
+    record, short = episode.SerializeToString(), folder / "bridge-train.tfrecord-00001-of-00003"
+    short.write_bytes(struct.pack("<QI", len(record), 0) + record + struct.pack("<I", 0))
+    steps = len(made[3][2])
+    said = tool("convert", folder, tmp_path / "bad.hdf5", exit_code=2)
+    assert f"episode 4: reward has {steps - 1} frames, action {steps}" in said
+    short.unlink()
     record = next(folder.glob("*.tfrecord*"))
     record.write_bytes(record.read_bytes()[:-9])
     assert "the file ends within a record" in tool("convert", folder, tmp_path / "bad.hdf5", exit_code=2)
@@ -329,5 +431,8 @@ def test_what_is_no_data_set(maniple, tmp_path):
     assert "tools/from_lerobot.py FOLDER FILE.hdf5 writes one of a LeRobot data set" in refused
     assert "found no layout that is known" in tool("convert", tmp_path, tmp_path / "x", exit_code=2)
     assert "is not there" in tool("convert", tmp_path / "nothing", tmp_path / "x", exit_code=2)
+    (tmp_path / "records/a.tfrecord").mkdir(parents=True)
+    said = tool("convert", tmp_path / "records", tmp_path / "x", exit_code=2)
+    assert said == f"datasets.py: error: {tmp_path}/records/a.tfrecord: Is a directory\n"
     (tmp_path / "text").write_text("text")
     assert "cannot be read as HDF5" in tool("trim", tmp_path / "text", tmp_path / "x", exit_code=2)

@@ -119,6 +119,7 @@ def test_converted(maniple, tmp_path, version):
     assert "left out: observation.images.depth\n" in result.stdout and "12 demonstrations" in result.stdout
     with h5py.File(tmp_path / "demos.hdf5") as file:
         assert file["data"].attrs["total"] == sum(len(action) for _, _, action in made)
+        assert json.loads(file["data"].attrs["env_args"])["env_kwargs"] == {"control_freq": FPS}  # which replays take
         for number, (position, velocity, action) in enumerate(made):
             demo = file[f"data/demo_{number}"]
             for name, expected in (("obs/state", position[:-1]), ("obs/environment_velocity", velocity[:-1]),
@@ -143,6 +144,10 @@ def test_pictures_are_left_out_where_asked(tmp_path):
     assert "left out: observation.images.top, observation.images.depth, observation.wrist\n" in result.stdout
     with h5py.File(tmp_path / "demos.hdf5") as file:
         assert sorted(file["data/demo_0/obs"]) == ["environment_velocity", "state"]
+    before = (tmp_path / "demos.hdf5").read_bytes()
+    result = convert(folder, tmp_path / "demos.hdf5", "--without-images")
+    assert result.returncode == 2 and "demos.hdf5: found a file already; allowed: another name, or --" in result.stderr
+    assert (tmp_path / "demos.hdf5").read_bytes() == before
 
 
 @pytest.mark.parametrize("version", of_the_day(["v2.1", "v3.0"], "v3.0"))
@@ -157,13 +162,13 @@ def test_tasks_are_not_mixed(tmp_path, version):
     else:
         pyarrow.parquet.write_table(pyarrow.table({"task_index": [0, 1, 2], "__index_level_0__": texts}), folder / "meta/tasks.parquet")
     result = convert(folder, tmp_path / "demos.hdf5", "--without-images")
-    assert result.returncode == 1 and not (tmp_path / "demos.hdf5").exists()
+    assert result.returncode == 2 and not (tmp_path / "demos.hdf5").exists()
     assert ("has 3 tasks, and --task does not say which are wanted (--task all: together): 0: 'open the door' (3 episodes); "
             "1: 'close the door' (3 episodes); 2: 'wait' (4 episodes)") in result.stderr
     lengths = [len(action) for _, _, action in made]
     for arguments, kept in ((["--task", "open the door"], [0, 3, 6]), (["--task", "1"], [1, 7]),
                             (["--task", "wait", "--task", "1"], [1, 2, 4, 5, 7, 8]), (["--task", "all"], list(range(9)))):
-        result = convert(folder, tmp_path / "demos.hdf5", "--without-images", *arguments)
+        result = convert(folder, tmp_path / "demos.hdf5", "--without-images", "--overwrite", *arguments)
         assert result.returncode == 0, result.stderr
         taken, left = sum(lengths[number] for number in kept), 9 - len(kept)
         assert f"{len(kept)} demonstrations, {taken} samples" in result.stdout
@@ -186,9 +191,9 @@ def test_videos_that_are_damaged_are_named(tmp_path):
     film(video, seen(episodes(3))[1]["top"][:2])
     assert f"{video} ends before its frame 2" in convert(folder, tmp_path / "a.hdf5").stderr
     video.write_bytes(whole[:len(whole) // 2])
-    assert f"from_lerobot: error: {video}: " in convert(folder, tmp_path / "a.hdf5").stderr
+    assert f"from_lerobot.py: error: {video}: " in convert(folder, tmp_path / "a.hdf5").stderr
     video.unlink()
-    assert f"from_lerobot: error: {video}: " in convert(folder, tmp_path / "a.hdf5").stderr
+    assert f"from_lerobot.py: error: {video}: " in convert(folder, tmp_path / "a.hdf5").stderr
     assert not list(tmp_path.glob("*.hdf5*"))
 
 
@@ -197,7 +202,7 @@ def test_what_is_wrong_is_named(tmp_path):
     folder = write(tmp_path / "set", episodes(6), "v2.1")
     (folder / "data/chunk-000/episode_000005.parquet").unlink()
     result = convert(folder, tmp_path / "a.hdf5")
-    assert result.returncode == 1 and "total_episodes is 6, found 5" in result.stderr
+    assert result.returncode == 2 and "total_episodes is 6, found 5" in result.stderr
     (folder / "data/chunk-000/episode_000002.parquet").unlink()
     assert "episode 3 where 2 is due" in convert(folder, tmp_path / "a.hdf5").stderr
     info = json.loads((folder / "meta/info.json").read_text())
@@ -218,8 +223,9 @@ def test_damaged_files_are_named(tmp_path, file, damage, expected):
     write(tmp_path / "set", episodes(6), "v3.0")
     damage(tmp_path / "set" / file)
     result = convert(tmp_path / "set", tmp_path / "demos.hdf5", "--without-images")
-    assert result.returncode == 1 and "Traceback" not in result.stderr
-    assert f"from_lerobot: error: {tmp_path / 'set' / file}: " in result.stderr and expected in result.stderr, result.stderr
+    assert result.returncode == 2 and "Traceback" not in result.stderr
+    assert f"from_lerobot.py: error: {tmp_path / 'set' / file}: " in result.stderr, result.stderr
+    assert expected in result.stderr, result.stderr
     assert not (tmp_path / "demos.hdf5").exists()
 
 

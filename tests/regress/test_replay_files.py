@@ -93,8 +93,17 @@ def test_demonstrations_with_a_model_of_their_own(tmp_path):
     assert description(tmp_path / "demos.html")["times"][1] == pytest.approx(0.05)  # of control_freq
     found, _, _ = places_on(tmp_path / "demos.html", tmp_path, (0.5,), 2)
     np.testing.assert_allclose(found[0, 1, :2], paths(2)[1][10], atol=1e-5)
-    assert "found 2 numbers a frame; allowed: a dataset with the 1 of" in replay(
+    assert "found 2 numbers a frame; allowed: a dataset, or columns of one (KEY[0:7]), with the 1 of" in replay(
         file, "--model", "inputs/models/pendulum.xml", "--qpos", "obs/place", exit_code=2)
+    # LeRobot's have one vector with all
+    with h5py.File(file, "r+") as opened:
+        for demo in opened["data"].values():
+            demo["obs/state"] = np.column_stack([np.ones(len(demo["obs/place"])), demo["obs/place"], demo["obs/place"]])
+    shown = description(tmp_path / "demos.html")
+    replay(file, "--model", tmp_path / "pusher.xml", "--qpos", "obs/state[1:-2]", "--envs", 2)
+    assert description(tmp_path / "demos.html") == shown
+    assert "--qpos obs/state[1:]: found 4 numbers a frame" in replay(
+        file, "--model", tmp_path / "pusher.xml", "--qpos", "obs/state[1:]", exit_code=2)
     assert "is not there" in replay(file, "--model", tmp_path / "none.xml", exit_code=2)
     assert "1 + nq + nv" in replay(file, "--model", "package:gymnasium/envs/mujoco/assets/ant.xml", exit_code=2)
 

@@ -5,7 +5,7 @@ import io
 import json
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from maniple.results import Unreadable, new_file, open_file
 
+RLDS_MARKS = {"steps/reward", "steps/discount", "steps/is_first", "steps/is_last", "steps/is_terminal"}
 # observations by key, actions, rewards where there are any, and the tasks in words
 Episode = tuple[dict[str, np.ndarray], np.ndarray, np.ndarray | None, list[str]]
 MOST_MASKS = 100  # more tasks than that are each of few episodes, and robomimic's lists of no use
@@ -21,15 +22,23 @@ KNOWN = ("a Zarr replay buffer of diffusion_policy (data/ and meta/episode_ends)
          "folder of RLDS (features.json, *.tfrecord*)")
 
 
+def listed(names: Iterable[str]) -> str:
+    """The first of some names."""
+    first = list(names)
+    return ", ".join(first[:8]) + " ..." * (len(first) > 8) or "nothing"
+
+
 def convert(path: Path, target: Path) -> str:
-    """Writes the episodes of `path`; returns a line that summarizes them."""
+    """Writes the episodes of `path`; returns a line that summarizes them, and what was left out."""
     if not path.exists():
         raise Unreadable(f"{path} is not there")
     if (path / "meta/info.json").is_file():
         raise Unreadable(f"{path}: found a data set of LeRobot, which another tool converts: python -m maniple.from_lerobot {path} {target}")
-    layout, episodes = reader_of(path)
+    left_out: dict[str, None] = {}  # (in order)
+    layout, episodes = reader_of(path, left_out)
     number = steps = 0
     keys: set[str] = set()
+    flat: dict[str, str] = {}  # arrays of numbers that became vectors: how
     tasks: dict[str, list[str]] = {}
     without = 0
     with new_file(target) as file:
@@ -38,10 +47,12 @@ def convert(path: Path, target: Path) -> str:
         for observations, actions, rewards, texts in episodes:
             demo = data.create_group(f"demo_{number}")
             demo.attrs["num_samples"] = len(actions)
-            demo["actions"] = actions
-            for key, values in observations.items():
-                if len(values) != len(actions):
+            for key, values in [*observations.items(), ("reward", rewards)]:
+                if values is not None and len(values) != len(actions):
                     raise Unreadable(f"{path}: episode {number}: {key} has {len(values)} frames, action {len(actions)}")
+            demo["actions"] = flattened("action", actions, flat)
+            for key, values in observations.items():
+                values = flattened(key, values, flat)
                 demo.create_dataset(f"obs/{key}", data=values, compression="gzip" if values.ndim == 4 else None)
             if rewards is not None:
                 demo["rewards"] = rewards
@@ -54,7 +65,18 @@ def convert(path: Path, target: Path) -> str:
         data.attrs["total"] = steps
         said = write_masks(file, tasks)
     return (f"{target}: {number} demonstrations, {steps} samples from {layout}; observations {', '.join(sorted(keys))}{said}"
-            + (f"; without rewards: {without} of {number}, which have none there" if without else ""))
+            + (f"; flattened: {', '.join(flat.values())}" if flat else "")
+            + (f"; without rewards: {without} of {number}, which have none there" if without else "")
+            + (f"; left out: {', '.join(left_out)}" if left_out else ""))
+
+
+def flattened(key: str, values: np.ndarray, flat: dict[str, str]) -> np.ndarray:
+    """Numbers as a vector for each frame, as imitate takes them: of keypoints, for instance. Pictures stay."""
+    if values.ndim != 3 or values.dtype == np.uint8:
+        return values
+    size = values.shape[1] * values.shape[2]
+    flat[key] = f"{key} {list(values.shape[1:])} to [{size}]"
+    return values.reshape(len(values), size)
 
 
 def note_tasks(demo: h5py.Group, texts: list[str], tasks: dict[str, list[str]]) -> None:
@@ -81,22 +103,26 @@ def write_masks(file: h5py.File, tasks: dict[str, list[str]]) -> str:
     return f"{said}, a list in /mask of each"
 
 
-def reader_of(path: Path) -> tuple[str, Iterator[Episode]]:
+def reader_of(path: Path, left_out: dict[str, None]) -> tuple[str, Iterator[Episode]]:
+    """The layout's name and its episodes. They add what they do not yield to `left_out`."""
     if path.is_dir():
         if (path / ".zgroup").is_file() or (path / "zarr.json").is_file() or (path / "meta/episode_ends").is_dir():
-            return "Zarr", zarr_episodes(path)
+            return "Zarr", zarr_episodes(path, left_out)
         aloha = sorted(path.glob("episode_*.hdf5"), key=lambda file: int(re.sub(r"\D", "", file.stem) or 0))
         if aloha:
-            return "ALOHA", (episode for file in aloha for episode in aloha_episodes(file))
+            others = {*path.glob("*.hdf5"), *path.glob("*.h5")} - {*aloha}
+            left_out |= dict.fromkeys(sorted(file.name for file in others))
+            return "ALOHA", (episode for file in aloha for episode in aloha_episodes(file, left_out))
         records = sorted(path.glob("*.tfrecord*"))
         if records:
-            return "RLDS", (episode for file in records for episode in rlds_episodes(file))
+            left_out |= dict.fromkeys(missing_of(records))
+            return "RLDS", (episode for file in records for episode in rlds_episodes(file, left_out))
     elif path.name.endswith(".zarr.zip"):
-        return "Zarr", zarr_episodes(path)
+        return "Zarr", zarr_episodes(path, left_out)
     elif ".tfrecord" in path.name:
-        return "RLDS", rlds_episodes(path)
+        return "RLDS", rlds_episodes(path, left_out)
     elif h5py.is_hdf5(path):
-        return "ALOHA", aloha_episodes(path)
+        return "ALOHA", aloha_episodes(path, left_out)
     raise Unreadable(f"{path}: found no layout that is known; allowed: {KNOWN}")
 
 
@@ -118,7 +144,7 @@ def bytes_of_pictures(key: str, values: np.ndarray) -> np.ndarray:
 
 
 # ---- diffusion_policy: all episodes one after another ----
-def zarr_episodes(path: Path) -> Iterator[Episode]:
+def zarr_episodes(path: Path, left_out: dict[str, None]) -> Iterator[Episode]:
     try:
         import zarr
     except ImportError:
@@ -126,22 +152,34 @@ def zarr_episodes(path: Path) -> Iterator[Episode]:
     store = zarr.storage.ZipStore(path, mode="r") if path.is_file() else path
     group = zarr.open_group(store, mode="r")
     if "meta/episode_ends" not in group or "data/action" not in group:
-        raise Unreadable(f"{path}: found {', '.join(sorted(group)) or 'nothing'}; allowed: meta/episode_ends and data/action")
-    ends, data = group["meta/episode_ends"][:], group["data"]
+        raise Unreadable(f"{path}: found {listed(sorted(group))}; allowed: meta/episode_ends and data/action")
+    ends, data = group["meta/episode_ends"][:], dict(sorted(group["data"].arrays()))
     frames = data["action"].shape[0]
+    left_out |= dict.fromkeys(f"data/{key}, which is a group" for key in group["data"].group_keys())
+    for key, values in data.items():
+        if values.shape[:1] != (frames,):
+            raise Unreadable(f"{path}: data/{key}: found the shape {list(values.shape)}; allowed: {frames} frames, as "
+                             "data/action has")
     if len(ends) and (ends[-1] > frames or (np.diff(ends, prepend=0) <= 0).any()):
         raise Unreadable(f"{path}: meta/episode_ends: found {ends.tolist()[:8]} with {frames} frames; allowed: numbers that grow, to "
                          f"{frames} at most")
+    if len(ends) and ends[-1] < frames:
+        rest = frames - ends[-1]
+        left_out[f"{rest} of {frames} frames, behind the last of meta/episode_ends ({ends[-1]})"] = None
     for first, end in zip([0, *ends[:-1]], ends):
-        values = {key: data[key][first:end] for key in sorted(data)}
-        yield {key: bytes_of_pictures(f"{path}: data/{key}", part) for key, part in values.items() if key != "action"}, values["action"], None, []
+        values = {key: data[key][first:end] for key in data}
+        yield ({key: bytes_of_pictures(f"{path}: data/{key}", part) for key, part in values.items() if key != "action"},
+               values["action"], None, [])
 
 
 # ---- ALOHA: a file for each episode ----
-def aloha_episodes(path: Path) -> Iterator[Episode]:
+def aloha_episodes(path: Path, left_out: dict[str, None]) -> Iterator[Episode]:
     with open_file(path) as file:
         if "action" not in file or "observations" not in file or "observations/qpos" not in file:
-            raise Unreadable(f"{path}: found {', '.join(sorted(file)) or 'nothing'}; allowed: {KNOWN}")
+            raise Unreadable(f"{path}: found {listed(sorted(file))}; allowed: {KNOWN}")
+        left_out |= dict.fromkeys(f"/{key}" for key in sorted(file) if key not in ("action", "observations"))
+        left_out |= dict.fromkeys(f"/observations/{key}" for key, item in file["observations"].items()
+                                  if isinstance(item, h5py.Group) and key != "images")
         observations = {key: values[()] for key, values in file["observations"].items() if isinstance(values, h5py.Dataset)}
         for camera, stored in file.get("observations/images", {}).items():
             if stored.ndim == 4:
@@ -152,6 +190,16 @@ def aloha_episodes(path: Path) -> Iterator[Episode]:
 
 
 # ---- RLDS: a record for each episode, a tf.train.Example of all its steps (tensorflow/core/example/feature.proto) ----
+def missing_of(files: list[Path]) -> list[str]:
+    """What to say of files of a data set that are not there: each name has its number and how many there are."""
+    found: dict[tuple[str, int], int] = {}
+    for file in files:
+        if match := re.fullmatch(r"(.*)-\d+-of-(\d+)", file.name):
+            found[match[1], int(match[2])] = found.get((match[1], int(match[2])), 0) + 1
+    return [f"{of - count} of {of} files of {name}, which are not there"
+            for (name, of), count in found.items() if count < of]
+
+
 def records(path: Path) -> Iterator[bytes]:
     """The records of a TFRecord file: length, its checksum, bytes, their checksum. Missing bytes are reported."""
     with open(path, "rb") as file:
@@ -223,9 +271,8 @@ def shapes_of(folder: Path) -> dict[str, list[int]]:
     return found
 
 
-def rlds_episodes(path: Path) -> Iterator[Episode]:
+def rlds_episodes(path: Path, left_out: dict[str, None]) -> Iterator[Episode]:
     shapes = shapes_of(path.parent)
-    texts: set[str] = set()  # told once
     for record in records(path):
         try:
             values: dict[str, Any] = {}
@@ -238,24 +285,25 @@ def rlds_episodes(path: Path) -> Iterator[Episode]:
         steps = next((len(values[name]) for name in ("steps/is_first", "steps/is_last", "steps/reward") if name in values), 0)
         actions = {name: value for name, value in values.items() if re.fullmatch(r"steps/action(/.*)?", name)}
         if not steps or not actions:
-            raise Unreadable(f"{path}: found {', '.join(sorted(values)) or 'nothing'}; allowed: episodes of RLDS, with steps/action "
+            raise Unreadable(f"{path}: found {listed(sorted(values))}; allowed: episodes of RLDS, with steps/action "
                              "and steps/is_first")
         numbers = {name: array(path, name, value, steps, shapes.get(name)) for name, value in sorted(actions.items())}
         observations, words = {}, []
-        for name, value in values.items():
+        for name, value in sorted(values.items()):
             if re.fullmatch(r"steps/(observation/)?(natural_)?language_instruction(_\d+)?", name) and isinstance(value, list):
                 words += [text for text in dict.fromkeys(entry.decode(errors="replace").strip() for entry in value) if text]
             elif name.startswith("steps/observation/"):
                 key = name.removeprefix("steps/observation/").replace("/", "_")
                 if isinstance(value, list) and not is_picture(value):
-                    if name not in texts:
-                        print(f"left out: {name}, which is text")
-                    texts.add(name)
+                    left_out[f"{name}, which is text"] = None
                     continue
                 observations[key] = (np.stack(list(map(picture, value))) if isinstance(value, list)
                                      else array(path, name, value, steps, shapes.get(name)))
+            elif name not in actions and name not in RLDS_MARKS:
+                left_out[name] = None
         rewards = values.get("steps/reward")
-        yield observations, np.concatenate([part.reshape(steps, -1) for part in numbers.values()], axis=1), rewards, list(dict.fromkeys(words))
+        yield (observations, np.concatenate([part.reshape(steps, -1) for part in numbers.values()], axis=1), rewards,
+               list(dict.fromkeys(words)))
 
 
 def is_picture(value: list[bytes]) -> bool:

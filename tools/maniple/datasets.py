@@ -8,7 +8,10 @@ OUT and what does not add up to IN, and the last line says both.
     python -m maniple.datasets filter IN OUT --min-return 100 --min-length 20 --mask success --episodes 0,3,7-12
     python -m maniple.datasets convert IN OUT                            Zarr of diffusion_policy, ALOHA, RLDS: robomimic's layout
 
-IN and OUT are HDF5 files in the layout of robomimic or Minari, which OUT has from IN. maniple inspect says what is in one.
+IN and OUT are HDF5 files in the layout of robomimic or Minari, which OUT has from IN; IN may be a folder of Minari's.
+maniple inspect says what is in one. Episodes are numbered anew, in lists, too: without demo_0 and demo_2, demo_3 is
+demo_1. Where trim cuts an end, dones (robomimic) or truncations (Minari) are 1 in the last step that is left, because
+the episode ends there. A file that is there already is replaced with --overwrite only.
 """
 
 import argparse
@@ -22,27 +25,36 @@ from typing import Any
 import h5py
 import numpy as np
 
-from maniple.conversion import convert
-from maniple.results import Unreadable, new_file, open_file, refuse
+from maniple.conversion import convert, listed
+from maniple.results import Unreadable, check_outputs, new_file, open_file, refuse
 
 # group that has the episodes, prefix of their names, attribute with their steps, flags of their ends
 LAYOUTS = {"robomimic": ("data", "demo_", "num_samples", ("dones",)),
            "minari": ("/", "episode_", "total_steps", ("truncations",))}
+MINARI_FILE = Path("data") / "main_data.hdf5"  # below the directory of a data set
+
+
+def layout_of(file: h5py.File) -> str | None:
+    for layout, (group, prefix, _, _) in LAYOUTS.items():
+        if isinstance(file.get(group), h5py.Group) and any(re.fullmatch(rf"{prefix}\d+", name) for name in file[group]):
+            return layout
+    return None
 
 
 class DataSet:
     """The episodes of an open file, in the order of their numbers."""
 
     def __init__(self, path: Path, file: h5py.File) -> None:
-        self.path, self.file = path, file
-        for self.layout, (group, self.prefix, self.length, self.ends) in LAYOUTS.items():
-            self.group = file.get(group)
-            names = [name for name in self.group or () if re.fullmatch(rf"{self.prefix}\d+", name)]
-            if names:
-                self.names = sorted(names, key=lambda name: int(name.removeprefix(self.prefix)))
-                return
-        raise Unreadable(f"{path}: found neither /data/demo_0 (robomimic) nor /episode_0 (Minari); datasets.py convert reads other "
-                         "layouts")
+        self.path, self.file, self.layout = path, file, layout_of(file)
+        if self.layout is None:
+            raise Unreadable(f"{path}: found neither /data/demo_0 (robomimic) nor /episode_0 (Minari); datasets.py "
+                             "convert reads other layouts")
+        group, self.prefix, self.length, self.ends = LAYOUTS[self.layout]
+        self.group = file[group]
+        self.names = sorted((name for name in self.group if re.fullmatch(rf"{self.prefix}\d+", name)), key=self.number)
+
+    def number(self, name: str) -> int:
+        return int(name.removeprefix(self.prefix))
 
     def steps(self, name: str) -> int:
         episode = self.group[name]
@@ -77,11 +89,8 @@ def reading(*paths: Path) -> Iterator[list[DataSet]]:
 
 
 @contextmanager
-def writing(path: Path, like: DataSet, *others: DataSet) -> Iterator[h5py.File]:
-    """A new file with the attributes of another; it appears when it is complete. It may not replace its source."""
-    for source in (like, *others):
-        if path.resolve() == source.path.resolve():
-            raise Unreadable(f"{path}: found the same file as input and output; allowed: another name for the output")
+def writing(path: Path, like: DataSet) -> Iterator[h5py.File]:
+    """A new file with the attributes of another; it appears when it is complete."""
     with new_file(path) as file:
         group = file.require_group(like.group.name)
         group.attrs.update(like.group.attrs.items())
@@ -104,7 +113,7 @@ def write(path: Path, sources: list[tuple[DataSet, list[str]]], lists: dict[str,
     """A file of these episodes, renumbered; returns their number and steps. `lists`: masks in place of those of that name."""
     first = sources[0][0]
     masks: dict[str, list[str]] = {}
-    with writing(path, *(source for source, _ in sources)) as file:
+    with writing(path, first) as file:
         number = 0
         for source, names in sources:
             new = {}
@@ -164,7 +173,7 @@ def trim(path: Path, target: Path, first: int | None, last: int | None) -> None:
 
 
 def named(names: list[str]) -> str:
-    return f" ({', '.join(names[:8])}{' ...' if len(names) > 8 else ''})" if names else ""
+    return f" ({listed(names)})" if names else ""
 
 
 def check_alike(sources: list[DataSet]) -> None:
@@ -176,9 +185,14 @@ def check_alike(sources: list[DataSet]) -> None:
         if other.layout != sources[0].layout:
             raise Unreadable(f"{other.path}: found {other.layout}'s layout; allowed: that of {sources[0].path}, {sources[0].layout}'s")
         found = frames(other)
-        for key in sorted(set(wanted) | set(found)):
-            if wanted.get(key) != found.get(key):
-                said = [f"{entry[key][0]} of kind {entry[key][1]}" if key in entry else "none" for entry in (found, wanted)]
+        if missing := sorted(set(wanted) ^ set(found)):
+            without, having = (other, sources[0]) if missing[0] in wanted else (sources[0], other)
+            raise Unreadable(f"{without.path}: {missing[0]} is missing; allowed: the keys of {having.path}. imitate "
+                             f"reads both without merging: data.file=[{sources[0].path}, {other.path}], with "
+                             "data.observations that both have")
+        for key in sorted(wanted):
+            if wanted[key] != found[key]:
+                said = [f"{entry[key][0]} of kind {entry[key][1]}" for entry in (found, wanted)]
                 raise Unreadable(f"{other.path}: {key}: found frames {said[0]}; allowed: as in {sources[0].path}, {said[1]}")
 
 
@@ -228,18 +242,30 @@ def split_lists(path: Path, parts: list[str], share: float, seed: int) -> None:
                              "one at least and leaves one")
         chosen = set(np.random.default_rng(seed).permutation(len(data.names))[:held_out].tolist())
         lists = {mask: [name for i, name in enumerate(data.names) if (i in chosen) == (mask == "valid")] for mask in ("train", "valid")}
+        replaced = [f"mask/{mask} of {len(names)} episode{'s' * (len(names) != 1)}"
+                    for mask, names in data.masks().items() if mask in lists]
         written = write(Path(parts[0]), [(data, data.names)], lists)
         print(f"{path}: {count(*data.total())}; {parts[0]}: {count(*written)}; left out: {count(0, 0)}; mask/train: "
-              f"{count(*data.total(lists['train']))}; mask/valid: {count(*data.total(lists['valid']))}")
+              f"{count(*data.total(lists['train']))}; mask/valid: {count(*data.total(lists['valid']))}"
+              + (f"; in place of those of {path}: {', '.join(replaced)}" if replaced else ""))
 
 
-def numbers_of(text: str) -> set[int]:
-    found: set[int] = set()
+def names_of(text: str, data: DataSet) -> set[str]:
+    """The episodes that --episodes names; each has to be there."""
+    there = {data.number(name): name for name in data.names}
+    found: set[str] = set()
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
         if not match:
             raise Unreadable(f"--episodes {text}: found '{part}'; allowed: numbers and ranges, for instance 0,3,7-12")
-        found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+        first, last = int(match[1]), int(match[2] or match[1])
+        if first > last:
+            raise Unreadable(f"--episodes {text}: found {part}, which runs backwards; allowed: {last}-{first}")
+        for number in range(first, last + 1):
+            if number not in there:
+                raise Unreadable(f"{data.path}: --episodes {text}: found {number}; allowed: the file's {len(there)} "
+                                 f"episodes, from {min(there)} to {max(there)}")
+            found.add(there[number])
     return found
 
 
@@ -248,11 +274,11 @@ def filtered(path: Path, target: Path, given: argparse.Namespace) -> None:
         masks = data.masks()
         if given.mask and given.mask not in masks:
             raise Unreadable(f"{path}: found no list /mask/{given.mask}; there are: {', '.join(masks) or 'none'}")
-        wanted = numbers_of(given.episodes) if given.episodes else None
+        wanted = names_of(given.episodes, data) if given.episodes is not None else None
         kept, reasons = [], {}
         for name in data.names:
             steps, why = data.steps(name), ""
-            if wanted is not None and int(name.removeprefix(data.prefix)) not in wanted:
+            if wanted is not None and name not in wanted:
                 why = "not named"
             elif given.mask and name not in masks[given.mask]:
                 why = f"not in {given.mask}"
@@ -274,12 +300,26 @@ def filtered(path: Path, target: Path, given: argparse.Namespace) -> None:
               f"{named([f'{name}: {why}' for name, why in reasons.items()])}")
 
 
+def converted(path: Path, target: Path) -> str:
+    if path.is_file() and h5py.is_hdf5(path):
+        with open_file(path) as file:
+            if layout := layout_of(file):
+                raise Unreadable(f"{path} is in {layout}'s layout already and needs no conversion: imitate, "
+                                 "inspect and the other verbs here read it as it is")
+    return convert(path, target)
+
+
+def source(name: str) -> Path:
+    """The file of a data set, which may be given by its folder where it is one of Minari's."""
+    return Path(name) / MINARI_FILE if (Path(name) / MINARI_FILE).is_file() else Path(name)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
     for name in ("trim", "filter", "convert"):
         verb = verbs.add_parser(name)
-        verb.add_argument("path", type=Path)
+        verb.add_argument("path", type=source)
         verb.add_argument("target", type=Path)
         if name == "trim":
             verb.add_argument("--from", type=int, dest="first", help="first step, from the end where it is negative")
@@ -292,21 +332,26 @@ def main() -> None:
             verb.add_argument("--episodes", help="numbers and ranges: 0,3,7-12")
     verb = verbs.add_parser("merge")
     verb.add_argument("target", type=Path)
-    verb.add_argument("paths", type=Path, nargs="+")
+    verb.add_argument("paths", type=source, nargs="+")
     verb = verbs.add_parser("split")
-    verb.add_argument("path", type=Path)
+    verb.add_argument("path", type=source)
     verb.add_argument("parts", nargs="+", metavar="FILE=SHARE")
     verb.add_argument("--mask", type=float, metavar="SHARE", help="write one file with lists for training and validation")
     verb.add_argument("--seed", type=int, default=0)
+    for verb in verbs.choices.values():
+        verb.add_argument("--overwrite", action="store_true", help="replace files that are there already")
     given = parser.parse_args()
     try:
+        outputs = [given.target] if given.verb != "split" else [
+            Path(part.rpartition("=")[0] or part) for part in given.parts]
+        check_outputs(outputs, given.paths if given.verb == "merge" else [given.path], given.overwrite)
         match given.verb:
             case "trim": trim(given.path, given.target, given.first, given.last)
             case "merge": merge(given.target, given.paths)
             case "split" if given.mask is not None: split_lists(given.path, given.parts, given.mask, given.seed)
             case "split": split(given.path, given.parts, given.seed)
             case "filter": filtered(given.path, given.target, given)
-            case "convert": print(convert(given.path, given.target))
+            case "convert": print(converted(given.path, given.target))
     except OSError as error:
         refuse(error)
 

@@ -1,25 +1,25 @@
 """Writes a LeRobot data set (parquet, layouts v2 and v3) as demonstrations in robomimic's layout, which imitate reads.
 
-    python -m maniple.from_lerobot DATASET DEMONSTRATIONS.hdf5 [--task TASK]
+    python -m maniple.from_lerobot DATASET DEMONSTRATIONS.hdf5 [--task TASK] [--overwrite]
 
 DATASET is the folder with meta/info.json, data/ and, where cameras were filmed, videos/. Its `observation.<name>` become
 obs/<name> (dots become _), images and frames of videos as uint8 [frame, height, width, 3]; `action` becomes actions;
-rewards and ends come along where there are any. With several tasks --task names those to write, by
-their text or number, and each is a list /mask/<text> of demonstrations; all of what is left out is said. Needs pyarrow, for videos PyAV and for
-images Pillow: pip install pyarrow av pillow
+rewards and ends come along where there are any, and fps as control_freq. With several tasks --task names those to
+write, by their text or number, and each is a list /mask/<text> of demonstrations; all of what is left out is said.
+Needs pyarrow, for videos PyAV and for images Pillow: pip install pyarrow av pillow
 """
 
 import argparse
 import contextlib
 import io
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 
 from maniple.conversion import note_tasks, write_masks
-from maniple.results import new_file
+from maniple.results import check_outputs, new_file
+from maniple.results import refuse as fail
 
 try:
     import pyarrow.parquet
@@ -32,10 +32,6 @@ except ImportError:
 
 NUMBERS = {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"}
 INDEX = ["episode_index", "frame_index"]
-
-
-def fail(text):
-    sys.exit(f"from_lerobot: error: {text}")
 
 
 @contextlib.contextmanager
@@ -187,8 +183,16 @@ def main():
     parser.add_argument("demonstrations", type=Path)
     parser.add_argument("--without-images", "--without-pictures", action="store_true", help="leave out images and videos")
     parser.add_argument("--task", action="append", help="a task by its text or number, given once or several times; all: every one")
+    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there already")
     given = parser.parse_args()
+    try:
+        check_outputs([given.demonstrations], [given.dataset], given.overwrite)
+        convert(given)
+    except OSError as error:
+        fail(error)
 
+
+def convert(given):
     if pyarrow is None:
         fail("data sets are parquet files, which pyarrow reads: pip install pyarrow")
     info_path = given.dataset / "meta/info.json"
@@ -242,7 +246,8 @@ def main():
     with new_file(given.demonstrations) as output:
         data = output.create_group("data")
         data.attrs["env_args"] = json.dumps(
-            {"env_name": info.get("robot_type") or given.dataset.name, "type": 2, "env_kwargs": {}})
+            {"env_name": info.get("robot_type") or given.dataset.name, "type": 2,
+             "env_kwargs": {"control_freq": info["fps"]} if "fps" in info else {}})
         for file in files:
             with reading(file):
                 table = pyarrow.parquet.read_table(file, columns=[*INDEX, *vectors, *images, "action", *extras])

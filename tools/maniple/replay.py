@@ -217,7 +217,8 @@ def main() -> None:
     files.add_argument("--curves", action="store_true", help="show the curves next to the scene")
     demonstrations = parser.add_argument_group("files of demonstrations")
     demonstrations.add_argument("--model", help="MJCF, URDF, MJB, or package:<package>/<path>, if the file does not name it")
-    demonstrations.add_argument("--qpos", metavar="KEY", help="dataset of an episode that has the model's qpos, for instance obs/qpos")
+    demonstrations.add_argument("--qpos", metavar="KEY", help="dataset of an episode that has the model's qpos, for "
+                                "instance obs/qpos, or columns of one: 'obs/state[0:7]'")
     demonstrations.add_argument("--timestep", type=float, help="seconds between two frames, if the file does not state it")
     given = parser.parse_args()
     if not 1 <= given.envs <= MOST_ENVS:

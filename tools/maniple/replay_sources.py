@@ -12,7 +12,7 @@ import h5py
 import mujoco
 import numpy as np
 
-from maniple.datasets import DataSet
+from maniple.datasets import MINARI_FILE, DataSet
 from maniple.process import program
 from maniple.replay_scene import ENDED, SUCCEEDED, TERMINATED, TIMED_OUT, Curve, Recording, at_frames
 from maniple.results import Run, Unreadable, results_path, text_of, what_is_missing
@@ -20,7 +20,6 @@ from maniple.results import Run, Unreadable, results_path, text_of, what_is_miss
 FIELDS = ("qpos", "qvel", "act", "ctrl", "action", "reward", "reward_term", "terminated", "truncated", "success", "mocap_pos",
           "mocap_quat")
 STATES = ("qpos", "qvel", "act", "ctrl", "mocap_pos", "mocap_quat")
-MINARI_FILE = Path("data") / "main_data.hdf5"  # below the directory of a data set
 
 
 def recording_of(path, given):
@@ -181,7 +180,7 @@ def origin_of(path, file, data, given):
 
 
 def control_period(data):
-    """Seconds between two frames, of robosuite's environments."""
+    """Seconds between two frames, of robosuite's environments and of LeRobot's data sets."""
     try:
         said = json.loads(text_of(data.group.attrs.get("env_args", "{}")))
         return 1 / float(said["env_kwargs"]["control_freq"])
@@ -214,10 +213,15 @@ def states_of(path, episode, origin, key):
     model, where = origin.model, f"{path}: {episode.name}"
     sizes = f"nq = {model.nq}, nv = {model.nv}"
     if key is not None:
-        rows = columns(episode, key)
+        name, _, part = key.partition("[")
+        cut = re.fullmatch(r"(-?\d*):(-?\d*)\]", part)  # obs/state[0:7]
+        rows = columns(episode, name if cut else key)
+        if rows is not None and cut:
+            rows = rows[:, slice(*(int(bound) if bound else None for bound in cut.groups()))]
         if rows is None or rows.shape[1] != model.nq:
-            raise Unreadable(f"{where}: --qpos {key}: found {'no such numbers' if rows is None else f'{rows.shape[1]} numbers a frame'}; "
-                             f"allowed: a dataset with the {model.nq} of the model's qpos; there are: {', '.join(names_in(episode))}")
+            found = "no such numbers" if rows is None else f"{rows.shape[1]} numbers a frame"
+            raise Unreadable(f"{where}: --qpos {key}: found {found}; allowed: a dataset, or columns of one (KEY[0:7]), "
+                             f"with the {model.nq} of the model's qpos; there are: {', '.join(names_in(episode))}")
         return rows, None, None
     rows = columns(episode, "states")
     if rows is not None:  # robosuite's: time, qpos, qvel, and more where it has them

@@ -94,6 +94,9 @@ def check_seal(path):
 
 def open_file(path):
     """An HDF5 file, opened for reading. Its seal is checked first, because HDF5 does not detect wrong numbers."""
+    if not os.path.isfile(path):
+        is_folder = os.path.isdir(path)
+        raise Unreadable(f"{path}: found a folder; allowed: an HDF5 file" if is_folder else f"{path} is not there")
     check_seal(path)
     try:
         return h5py.File(path, "r")
@@ -101,12 +104,34 @@ def open_file(path):
         raise Unreadable(f"{path}: cannot be read as HDF5: {error}") from error
 
 
+def check_outputs(outputs, inputs, overwrite):
+    """Unreadable where a file cannot be written, or would replace one that --overwrite does not give up."""
+    sources = [path.resolve() for path in inputs]
+    for number, path in enumerate(outputs):
+        target = path.resolve()
+        if target in sources:
+            raise Unreadable(f"{path}: found the same file as input and output; allowed: another name for the output")
+        if target in [other.resolve() for other in outputs[:number]]:
+            raise Unreadable(f"{path}: found the same file as output twice; allowed: a file for each")
+        if path.is_dir() or not target.parent.is_dir():
+            found = "a folder" if path.is_dir() else f"no folder {path.parent}"
+            raise Unreadable(f"{path}: found {found}; allowed: a file to write, in a folder that is there")
+        if path.exists() and not overwrite:
+            raise Unreadable(f"{path}: found a file already; allowed: another name, or --overwrite, which replaces it")
+        if path.exists() and any(source in target.parents for source in sources):
+            raise Unreadable(f"{path}: found a file of the input, which stays; allowed: another name")
+
+
 @contextmanager
 def new_file(path):
     """An HDF5 file to write; it appears when it is complete."""
     temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}")
     try:
-        with h5py.File(temporary, "w") as file:
+        created = h5py.File(temporary, "w")
+    except OSError as error:  # (HDF5's text is long, and has the temporary name)
+        raise Unreadable(f"{path} cannot be written: {os.strerror(error.errno) if error.errno else error}") from error
+    try:
+        with created as file:
             yield file
         os.replace(temporary, path)
     finally:
@@ -115,7 +140,8 @@ def new_file(path):
 
 def refuse(error):
     """Ends a tool with one line, argparse's without the usage: with files, that would not help."""
-    reason = str(error).replace("\n", " ")  # (HDF5 puts asctime's line into some)
+    reason = f"{error.filename}: {error.strerror}" if getattr(error, "filename", None) else str(error)
+    reason = reason.replace("\n", " ")  # (HDF5 puts asctime's line into some)
     print(f"{Path(sys.argv[0]).name}: error: {reason}", file=sys.stderr)
     sys.exit(2)
 
