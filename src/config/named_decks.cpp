@@ -84,7 +84,7 @@ std::string deck_file(const std::string& given, const fs::path& inputs) {
     }
   const std::string near = meant(given, names);
   throw InputError(SourceLocation{}, "", "found no file '" + given + "', and no deck of that name",
-                   "allowed: an existing deck" +
+                   "allowed: an existing deck, the directory of a run" +
                        (names.empty() ? std::string()
                                       : ", or a name that 'maniple tasks' lists" +
                                             (near.empty() ? std::string() : "; nearest: " + near)));

@@ -20,8 +20,12 @@
 namespace maniple {
 
 bool is_override(const std::string& argument) {
+  const auto equals = argument.find('=');
   std::error_code none;
-  return argument.find('=') != std::string::npos && !std::filesystem::exists(argument, none);
+  // (no key has a slash before the equals sign, and a path may: the members of an ensemble are called by
+  // theirs)
+  return equals != std::string::npos && argument.find('/') > equals &&
+         !std::filesystem::exists(argument, none);
 }
 
 bool speaks() {

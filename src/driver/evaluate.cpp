@@ -114,6 +114,8 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
 
   ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "evaluate"),
                         session.collectives(), kEvaluationFile);
+  results.write_series("evaluation/iteration", {static_cast<double>(loaded.iteration)}, "1",
+                       "iteration of the training, or update of imitate, whose policy acted");
   results.write_series("evaluation/episode_return", result.episode_return, "reward",
                        "sum of rewards of each episode");
   results.write_series("evaluation/episode_length", result.episode_length, "control steps",

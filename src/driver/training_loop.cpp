@@ -250,12 +250,10 @@ class TrainingLoop {
     if (run_.config.run.wall_time > 0 && iteration_ < run_.iterations) save(false);
     if (iteration_ >= run_.iterations) {
       info(fmt::format("nothing left to do: iteration {} of {} is done", iteration_, run_.length));
-      // a kill between two outputs left the results of an earlier checkpoint, or too many checkpoints; whole
-      // results stay, with how the ranks were used that came by them
-      if (results_are_whole())
-        save_state();
-      else
-        save(false);
+      // The checkpoint stays: the settings in it are those that came by it. So do whole results; a kill
+      // between two outputs left those of an earlier checkpoint, or too many checkpoints.
+      if (!results_are_whole()) save_results();
+      checkpoints_.stay_at(iteration_);
     }
     follow(stop_.agree(run_.collectives));
     try {
@@ -269,7 +267,9 @@ class TrainingLoop {
     checkpoints_.settle();
     best_.settle();
     best_.leave_earlier();
-    if (!stopped_) {
+    const bool trained = iteration_ > first_iteration_;
+    if (!stopped_ &&
+        (trained || checkpoint_steps_in(run_.config.output.directory + "/last/checkpoints").empty())) {
       write_policy(last_);
       last_.settle();
     }

@@ -536,6 +536,14 @@ void CheckpointWriter::settle() {
         [folder = folder_, keep, keep_superseded] { prune_checkpoints(folder, keep, keep_superseded); });
 }
 
+void CheckpointWriter::stay_at(std::int64_t step) {
+  if (collectives_.rank() != 0) return;
+  tidy_checkpoints(folder_, [&] {
+    set_newer_aside(folder_, step);
+    prune_checkpoints(folder_, keep_, keep_);
+  });
+}
+
 void CheckpointWriter::leave_earlier() {
   if (!replaces_ || collectives_.rank() != 0) return;
   tidy_checkpoints(folder_, [&] {

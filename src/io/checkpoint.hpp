@@ -37,6 +37,9 @@ class CheckpointWriter {
   // as it was written; the ones before it are still there. Otherwise they are removed down to `keep`, by a
   // thread of rank 0, and the manifest is written.
   void settle();
+  // Where a run has nothing left to do: the checkpoint of `step` is the newest, and stays as it is. What is
+  // too new or too old goes, as after write().
+  void stay_at(std::int64_t step);
   // At the end of a run that replaces an earlier one: where it wrote no checkpoint here, those that are there
   // go.
   void leave_earlier();

@@ -113,6 +113,9 @@ def test_every_rank_refuses(refused, deck, tmp_path):
 def test_missing_deck(refused, tmp_path):
     assert re.match(r"command line: found no file '.*none\.yaml'; allowed: an existing deck",
                     refused("train", tmp_path / "none.yaml"))
+    # a member of an ensemble, by another name
+    assert re.match(r"command line: found no file '.*/batch\.seed=9', .*; allowed: an existing deck, the directory of a run",
+                    refused("evaluate", tmp_path / "batch.seed=9"))
     assert re.match(r"command line: learning\.iterations: found no value; allowed: learning\.iterations=<value>",
                     refused("train", CARTPOLE, "learning.iterations", "3"))
     assert re.search(r"none', which does not exist; allowed: .*, relative to the working directory$",

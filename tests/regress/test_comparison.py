@@ -5,6 +5,7 @@ the recorded starts of the episodes."""
 import shutil
 import subprocess
 import sys
+import warnings
 
 import h5py
 import numpy as np
@@ -49,6 +50,23 @@ def test_pairs_begin_alike(runs):
             starts.append(np.array([next(iter(demo["obs"].values()))[0] for demo in demos]))
     np.testing.assert_array_equal(*starts)
     assert len(np.unique(starts[0], axis=0)) == len(starts[0]) == 100 and np.not_equal(*lengths).sum() > 50
+
+
+def test_an_evaluation_of_an_earlier_policy_is_told(maniple, runs, tmp_path):
+    run = tmp_path / "longer"
+    shutil.copytree(runs / "1", run)
+    with h5py.File(run / "evaluation.h5") as file:
+        assert file["evaluation/iteration"][0] == 2
+    maniple("train", *PENDULUM, "batch.seed=1", "learning.iterations=3", "learning.resume=auto", f"output.directory={run}")
+    told = f"{run}: the evaluation is of the policy of iteration 2, the newest is of iteration 3: maniple evaluate {run}"
+    with pytest.warns(UserWarning, match=f"^{told}$"):
+        compare(run, runs / "2")
+    shown = subprocess.run([sys.executable, "-m", "maniple.results", run], capture_output=True, text=True, env=ENVIRONMENT)
+    assert shown.stderr == f"warning: {told}\n"
+    evaluate(maniple, run)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compare(run, runs / "1")
 
 
 def test_differences_are_of_pairs(runs, tmp_path):

@@ -246,7 +246,12 @@ def test_a_resume_with_nothing_left_completes_the_results(maniple, trained):
     done(maniple, *resume)
     assert maniple.digest(path) == digest
     # whole ones stay as they are, with the report of the ranks that came by them
-    before = path.read_bytes()
+    files = [path, trained / "checkpoints/3.h5", trained / "last/checkpoints/3.h5"]
+    before = [file.read_bytes() for file in files]
+    # nor do checkpoints tell of settings that trained nothing
+    assert f"results: {path}" in done(maniple, *resume, "learning.gamma=0.5")
+    assert [file.read_bytes() for file in files] == before
+    before = before[0]
     assert f"results: {path}" in done(maniple, *resume)
     assert path.read_bytes() == before
 

@@ -6,6 +6,7 @@ episode in its environment alone, so both policies begin alike. From a shell: py
 
 import os
 import re
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +42,8 @@ def compare(one: str | os.PathLike[str] | Run, other: str | os.PathLike[str] | R
     """
     runs = [given if isinstance(given, Run) else Run(_evaluation_of(given)) for given in (one, other)]
     decks = [_deck_of(run) for run in runs]
+    for earlier in filter(None, (run.evaluated_earlier() for run in runs)):
+        warnings.warn(earlier, stacklevel=2)
     lines = [_lines_of(deck) for deck in decks]
     for key in [*lines[0], *(key for key in lines[1] if key not in lines[0])]:
         found = [of_run.get(key, "none") for of_run in lines]

@@ -55,7 +55,8 @@ def unknown(name, known):
     """The part of a message that suggests names near an unknown one."""
     known = list(known)
     near = difflib.get_close_matches(str(name), known, 3, 0.5)
-    return f"found '{name}'; " + (f"nearest: {', '.join(near)}" if near else f"allowed: {', '.join(known[:20]) or 'none, it is empty'}")
+    more = f" and {len(known) - 20} more" if len(known) > 20 else ""
+    return f"found '{name}'; " + (f"nearest: {', '.join(near)}" if near else f"allowed: {', '.join(known[:20]) or 'none, it is empty'}{more}")
 
 
 def checksum(file):
@@ -212,6 +213,14 @@ class Run:
         """The files of its checkpoints, the newest last."""
         return checkpoints_in(self.directory / "checkpoints")
 
+    def evaluated_earlier(self) -> str:
+        """Says so where the evaluation is of an earlier policy than the newest one; "": it is not, or nothing tells."""
+        done, rows = self.evaluation.get("iteration"), self.metrics.get("iteration")
+        if done is None or rows is None or not len(rows) or done[0] >= rows[-1] or "/best" in self.evaluation_deck:
+            return ""
+        return (f"{self.directory}: the evaluation is of the policy of iteration {int(done[0])}, the newest is of iteration "
+                f"{int(rows[-1])}: maniple evaluate {self.directory}")
+
     @property
     def best(self):
         """The checkpoint with the best evaluation (evaluation.every), or None."""
@@ -358,6 +367,8 @@ def show(path):
                 print(f"{run.metrics.told(name):32s} {len(values):6d} rows   last {values[-1]:.6g} {run.unit('metrics/' + name)}")
         for name, data in run.trajectories.items():
             print(f"{name:32s} {data.shape} {data.dtype} {run.unit('trajectory/' + name)}")
+        if earlier := run.evaluated_earlier():
+            print(f"warning: {earlier}", file=sys.stderr)
         for name, values in run.evaluation.items():
             print(f"{run.evaluation.told(name):32s} {len(values):6d} episodes   mean {np.mean(values):.6g}")
 
