@@ -1,6 +1,8 @@
 // Recipes write text: their results can be read, and written in a deck, as any other expression.
 #include "src/tasks/term_recipes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <initializer_list>
@@ -99,13 +101,24 @@ Recipe each(const std::string& pattern) {
 
 Expressions height_scan(const TermRequest& term) {
   const auto number = [&](const char* name) { return text(term.parameters.at(name)[0]); };
+  const double above = term.number("ray_offset");
+  if (const TermNumber& longest = term.parameters.at("max_distance")[0];
+      above > 0 && longest.expression.empty() && longest.value <= above)
+    throw InputError(term.config.where_of("max_distance"), term.key + ".max_distance",
+                     fmt::format("rays of {} m that start {} m above the body", longest.value, above),
+                     fmt::format("above ray_offset, {} m", above));
+  const std::string grid =
+      "grid_pattern(" + number("length") + ", " + number("width") + ", " + number("resolution") + ")";
+  const std::string points =
+      above == 0 ? grid : grid + " + repeat([0, 0, " + text(above) + "], size(" + grid + ") / 3)";
+  const std::string below_body = above == 0 ? "" : " - " + text(above);
   std::string heights;
   for (const std::string& name : term.names) {
-    const std::string distance = "ray_distance('" + name + "', grid_pattern(" + number("length") + ", " +
-                                 number("width") + ", " + number("resolution") +
-                                 "), alignment = yaw, max_distance = " + number("max_distance") + ")";
-    heights += (heights.empty() ? "" : ", ") + ("(" + distance + " < 0 ? " + number("max_distance") + " : " +
-                                                distance + " - " + number("height_offset") + ")");
+    const std::string distance = "ray_distance('" + name + "', " + points +
+                                 ", alignment = yaw, max_distance = " + number("max_distance") + ")";
+    heights += (heights.empty() ? "" : ", ") +
+               ("(" + distance + " < 0 ? " + number("max_distance") + below_body + " : " + distance +
+                below_body + " - " + number("height_offset") + ")");
   }
   return {{"", "[" + heights + "]"}};
 }

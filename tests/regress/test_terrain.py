@@ -318,6 +318,64 @@ def test_height_scan_sees_the_stairs(maniple, deck, tmp_path):
     assert flat > 500
 
 
+WALLED = """
+<mujoco>
+  <asset>
+    <hfield name="ground" nrow="81" ncol="81" size="4 4 2 1" elevation="{elevation}"/>
+  </asset>
+  <worldbody>
+    <geom name="floor" type="hfield" hfield="ground"/>
+    <body name="base" pos="0 0 .5"><freejoint name="root"/><geom type="sphere" size=".1" mass="1"/></body>
+  </worldbody>
+</mujoco>
+"""
+
+
+def test_height_scan_sees_walls_from_above(maniple, tmp_path):
+    """A wall of 2 m beside a body at 0.5 m: rays that start above it give the numbers of the height field; those that
+    start at the body start inside the wall, and meet the base of the field, at its lowest height."""
+    shares = np.zeros((81, 81))                                         # [y][x], 0.1 m apart, -4 to 4 m
+    shares[:, 46:54] = 1                                                # 2 m, from x = 0.6 to 1.3
+    shares[54:, :40] = 0.4                                              # 0.8 m, from y = 1.4
+    shares[20:30, 20:30] = 0.1                                          # 0.2 m, lower than the body
+    (tmp_path / "walled.xml").write_text(WALLED.format(elevation=" ".join(map(str, shares[::-1].ravel()))))
+    deck = tmp_path / "walled.yaml"
+    scan = "term: height_scan, length: 4, width: 4, resolution: 0.4, height_offset: 0.25"
+    deck.write_text(f"""
+model: {{file: {tmp_path}/walled.xml}}
+batch: {{num_envs: 8}}
+simulation: {{precision: double}}
+task:
+  name: walled
+  actions: [{{components: [none]}}]
+  observations:
+    - {{{scan}, ray_offset: 20, max_distance: 40}}
+    - {{{scan}, ray_offset: 20, max_distance: 20.4}}
+    - {{{scan}}}
+  resets: [{{set: "qpos[root][0:2]", expression: "[env_column, 0]"}}]
+""".replace("env_column", "uniform(-0.02, 0.02)"))
+    run = rollout(maniple, deck, tmp_path / "run", steps=0)
+    grid = np.array([(x, y) for y in np.arange(-2, 2.01, 0.4) for x in np.arange(-2, 2.01, 0.4)])
+    for env in range(8):
+        x, y, z = run["qpos"][env, 0, :3]
+        column, row = np.floor((grid + [x, y] + 4) / 0.1 + 1e-6).astype(int).T
+        corners = np.stack([shares[row + i, column + j] for i in (0, 1) for j in (0, 1)])
+        level = np.ptp(corners, axis=0) == 0                            # (not on the slope of an edge)
+        heights = 2 * corners[0]
+        assert level.sum() > 100 and (heights[level] > z).sum() > 25
+        from_above, short, from_body = run["observation"][env, 0].reshape(3, -1)
+        np.testing.assert_allclose(from_above[level], (z - heights - 0.25)[level], atol=1e-6)
+        # beyond 20.4 m, which is 0.4 m below the body: the ray's end, without the offset
+        missed = level & (heights < z - 0.4)
+        np.testing.assert_allclose(short[missed], 0.4, atol=1e-6)
+        np.testing.assert_allclose(short[level & ~missed], from_above[level & ~missed], atol=1e-6)
+        lower = level & (heights < z)
+        np.testing.assert_allclose(from_body[lower], from_above[lower], atol=1e-6)
+        np.testing.assert_allclose(from_body[level & ~lower], z - 0.25, atol=1e-6)
+    refused = maniple("rollout", deck, f"task.observations=[{{{scan}, ray_offset: 20}}]", exit_code=2)
+    assert "max_distance: rays of 10 m that start 20 m above the body; above ray_offset, 20 m" in refused.stderr, refused.stderr
+
+
 def test_levels_follow_how_far_robots_walk(maniple, deck, tmp_path):
     run = rollout(maniple, deck("{ground: {type: flat}}", rows=3, columns=2, num_envs=64, episode=50, vx="-9, 9"),
                   tmp_path / "run", "terrain.max_init_terrain_level=1", steps=400)
