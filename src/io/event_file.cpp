@@ -109,7 +109,7 @@ std::string tag_of(const std::string& metric) {
         std::pair("metric_", "Metrics"), std::pair("curriculum_", "Curriculum"),
         std::pair("evaluation_", "Evaluation")})
     if (metric.starts_with(prefix)) return fmt::format("{}/{}", group, metric.substr(metric.find('_') + 1));
-  if (metric.starts_with("episode_")) return "Episode/" + metric;
+  if (metric.starts_with("episode")) return "Episode/" + metric;
   if (metric.ends_with("loss")) return "Loss/" + metric;
   for (const char* const progress : {"iteration", "env_steps", "wall_seconds", "updates", "epoch"})
     if (metric == progress) return "Progress/" + metric;

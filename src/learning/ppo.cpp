@@ -100,7 +100,8 @@ void Ppo::start() {
                      counted(config_.learning.critic_warmup, "iteration")));
   environment_.reset();
   if (config_.learning.random_initial_episode_length) environment_.randomize_episode_steps();
-  std::map<std::string, double> metrics{{"iteration", 0}, {"env_steps", 0}, {"control_steps", 0}};
+  std::map<std::string, double> metrics{
+      {"iteration", 0}, {"env_steps", 0}, {"control_steps", 0}, {"episodes", 0}};
   std::vector<std::string> unknown{"episode_return", "mean_episode_steps", "episode_return_100"};
   for (const std::string& term : environment_.reward_terms()) unknown.push_back("reward_" + term);
   for (const std::string& metric : environment_.metrics()) unknown.push_back(metric);
@@ -283,6 +284,8 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
       rollout_.mean_return());
   add("episode_length", "control steps", "mean length of the episodes of episode_return",
       rollout_.mean_length());
+  add("episodes", "1", "whole episodes that ended in the iteration: those of episode_return",
+      static_cast<double>(rollout_.episodes()));
   const std::vector<std::string>& terms = environment_.reward_terms();
   for (std::size_t i = 0; i < terms.size(); ++i)
     add("reward_" + terms[i], "reward", "part of episode_return that this term makes up",

@@ -155,6 +155,7 @@ bool RolloutStorage::merge_statistics(const TotalsSum& sum) {
     sums.push_back(sum_of_bins(bins.data() + column * kBins));
   invalid_samples_ = std::llround(sums[size(columns_.invalid())] / statistics_scale());
   const double ended = sums[size(columns_.count())];
+  episodes_ = std::llround(ended / statistics_scale());
   if (ended > 0) {
     for (int column = columns_.episode_return(); column < columns_.invalid(); ++column)
       episode_means_[size(column - columns_.episode_return())] = sums[size(column)] / ended;

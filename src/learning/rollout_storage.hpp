@@ -60,7 +60,9 @@ class RolloutStorage {
   // Mean return of the latest episodes: of 100, or, where the last iteration ended more, of all that it
   // ended.
   double recent_return() const;
-  std::int64_t invalid_samples() const { return invalid_samples_; }  // of the last iteration
+  // Of the last iteration: the episodes that it ended, of which these are the means, and invalid samples.
+  std::int64_t episodes() const { return episodes_; }
+  std::int64_t invalid_samples() const { return invalid_samples_; }
 
   // <name>/episode_means and so on.
   void describe(Archive& archive, const std::string& name);
@@ -93,7 +95,7 @@ class RolloutStorage {
   std::vector<double> episode_means_;            // of the columns from the return up to the last metric
   // episodes and the sum of their returns, by iteration that ended some, newest last
   std::vector<double> recent_;
-  std::int64_t invalid_samples_ = 0;
+  std::int64_t episodes_ = 0, invalid_samples_ = 0;
 };
 
 }  // namespace maniple

@@ -19,6 +19,9 @@ namespace {
 // What updates called the metric that has a name of its own now, and what expressions of tasks mean by it.
 constexpr const char* kAmbiguous = "episode_length";
 
+// How the names of metrics of episodes begin.
+constexpr const char* kOfEpisodes[]{"episode_", "reward_", "termination_", "metric_"};
+
 // Visits the tree and those of the definitions that it uses, each once: visit(tree, source).
 template <class Visit>
 void walk(const Syntax& tree, const ExpressionSource& source, const TaskNumbers& task,
@@ -55,11 +58,24 @@ void check_names(const ExpressionSource& source, const std::vector<std::string>&
 
 }  // namespace
 
+namespace {
+
+// Whether a metric of a training is one of the episodes that ended, last known in an iteration that ends
+// none.
+bool is_of_episodes(const std::string& metric) {
+  return metric == "mean_episode_steps" ||
+         std::any_of(std::begin(kOfEpisodes), std::end(kOfEpisodes),
+                     [&](const char* start) { return metric.starts_with(start); });
+}
+
+}  // namespace
+
 const std::vector<CurriculumMetric>& curriculum_metrics() {
   static const std::vector<CurriculumMetric> metrics{
       {"iteration", "1", "iterations done"},
       {"env_steps", "1", "control steps of all environments together"},
       {"control_steps", "1", "control steps of each environment, env_steps / batch.num_envs"},
+      {kEndedEpisodes, "1", "whole episodes that ended in the iteration, of all ranks"},
       {"episode_return", "reward",
        "mean return of the episodes that ended in the iteration, or the last known"},
       {"mean_episode_steps", "control steps", "their mean length"},
@@ -114,10 +130,16 @@ AdvancedCurricula advance(const std::vector<CompiledCurriculum>& curricula, cons
                           const std::map<std::string, double>& metrics, const TaskNumbers& task) {
   std::map<std::string, double> names = metrics;
   for (std::size_t i = 0; i < curricula.size(); ++i) names[curricula[i].name] = values[i];
+  const auto ended = metrics.find(kEndedEpisodes);
+  const bool is_stale = ended != metrics.end() && ended->second == 0;
   AdvancedCurricula next{values, {}};
   for (std::size_t i = 0; i < curricula.size(); ++i) {
     const CompiledCurriculum& curriculum = curricula[i];
     if (curriculum.update.text.empty()) continue;
+    if (is_stale && std::any_of(metrics.begin(), metrics.end(), [&](const auto& metric) {
+          return is_of_episodes(metric.first) && mentions_name(curriculum.update, metric.first, task);
+        }))
+      continue;
     const double value = evaluate_numbers(curriculum.update, names, task);
     if (std::isfinite(value)) {
       next.values[i] = value;

@@ -27,6 +27,9 @@ struct VariableMean {
   int element = 0;   // of the task's field `kept`
 };
 
+// The metric that counts the episodes that an iteration ended.
+inline constexpr const char* kEndedEpisodes = "episodes";
+
 // The metrics of a training in each iteration, for updates to read.
 struct CurriculumMetric {
   std::string name, unit, meaning;
@@ -62,8 +65,9 @@ struct AdvancedCurricula {
   std::vector<std::size_t> stuck;
 };
 
-// Each from the metrics and all last values. One that is not finite (no episode has ended yet) leaves its
-// curriculum as it is.
+// Each from the metrics and all last values. One that reads metrics of episodes waits for an iteration that
+// ends some: until then they are those of an earlier one. One that is not finite leaves its curriculum as it
+// is, too.
 AdvancedCurricula advance(const std::vector<CompiledCurriculum>& curricula, const std::vector<double>& values,
                           const std::map<std::string, double>& metrics, const TaskNumbers& task);
 

@@ -247,7 +247,12 @@ std::string metrics_text() {
   add("metric_<name>", "task", "mean of this metric over the ended episodes");
   add("mean_<variable>", "of the variable",
       "its mean over the environments; of a vector mean_<variable>_0 ...");
-  return text;
+  return text +
+         "# An update that reads episode_return, mean_episode_steps, episode_return_100, reward_*, "
+         "termination_* or metric_* waits\n"
+         "# where no episode ended in an iteration (episodes is 0): its curriculum keeps its value until "
+         "some "
+         "do.\n";
 }
 
 std::string quantities_text() {

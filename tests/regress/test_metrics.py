@@ -110,6 +110,29 @@ def test_curricula_follow_them(maniple, tmp_path):
     np.testing.assert_allclose(told["curriculum_level"][1:], (told["metric_m_max"] + 10 * told["termination_fast"])[:-1], rtol=1e-12)
 
 
+def test_curricula_wait_for_episodes(maniple, tmp_path):
+    """Episodes of 40 steps in iterations of 16: in some none ends. An update that reads their metrics moves only where
+    some did; so on any number of ranks, and when a training goes on from there."""
+    keys = ["batch.num_envs=48", "learning.horizon=16", "task.episode_length=0", "task.episode_steps=40", *METRICS,
+            "learning.random_initial_episode_length=false", "learning.checkpoint_every=1", "learning.keep_checkpoints=9",
+            'task.curricula.level={reset: "0", update: "level + (metric_m_max > -100)"}',
+            'task.curricula.ended={reset: "0", update: "ended + episodes"}', 'task.curricula.always={reset: "0", update: "always + 1"}']
+    digests = set()
+    for ranks, parts in ((1, (8,)), (2, (4, 8))):  # 4 ends with an iteration without episodes
+        directory = tmp_path / str(ranks)
+        for iterations in parts:
+            maniple("train", DECK, *keys, f"learning.iterations={iterations}", "learning.resume=auto", f"output.directory={directory}",
+                    ranks=ranks)
+        with h5py.File(directory / "results.h5") as file:
+            told = {name: values[()] for name, values in file["metrics"].items()}
+        np.testing.assert_array_equal(told["episodes"], [0, 0, 48, 0, 48, 0, 0, 48])
+        np.testing.assert_array_equal(told["curriculum_level"], [0, 0, 0, 1, 1, 2, 2, 2])
+        np.testing.assert_array_equal(told["curriculum_ended"], [0, 0, 0, 48, 48, 96, 96, 96])
+        np.testing.assert_array_equal(told["curriculum_always"], np.arange(8))
+        digests.add((maniple.digest(directory / "results.h5"), maniple.digest(maniple.checkpoints(directory)[-1])))
+    assert len(digests) == 1
+
+
 @pytest.mark.parametrize("given, message", [
     ("task.metrics.a={statistic: max}", "task.metrics.a: found no expression; allowed: expression"),
     ('task.metrics.a={expression: "1", statistic: median}', "allowed: mean | sum | last | min | max"),

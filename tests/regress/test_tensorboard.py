@@ -31,7 +31,7 @@ def tag_of(name):
             return f"{group}/{name.removeprefix(prefix)}"
     if name in ("iteration", "env_steps", "wall_seconds", "updates"):
         return f"Progress/{name}"
-    return f"{'Episode' if name.startswith('episode_') else 'Loss' if name.endswith('_loss') else 'Learning'}/{name}"
+    return f"{'Episode' if name.startswith('episode') else 'Loss' if name.endswith('_loss') else 'Learning'}/{name}"
 
 
 def event_files(directory):

@@ -268,10 +268,12 @@ def test_inspect_of_a_deck(maniple):
 
 
 def test_metrics_of_curricula_are_listed(maniple):
-    listed = re.findall(r"^(\S+)  +", maniple("schema", "metrics", ranks=0).stdout, re.M)
-    assert listed == ["iteration", "env_steps", "control_steps", "episode_return", "mean_episode_steps", "episode_return_100",
+    text = maniple("schema", "metrics", ranks=0).stdout
+    listed = re.findall(r"^(\S+)  +", text, re.M)
+    assert listed == ["iteration", "env_steps", "control_steps", "episodes", "episode_return", "mean_episode_steps", "episode_return_100",
                       "dt", "max_episode_steps", "<definition>", "reward_<name>", "termination_<name>",
                       "metric_<name>", "mean_<variable>"]
+    assert "waits\n# where no episode ended in an iteration" in text
 
 
 def test_terms_say_their_components(maniple):

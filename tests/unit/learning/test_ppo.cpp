@@ -341,6 +341,7 @@ TEST(Ppo, ReportsTheReturnOfTheLatestHundredEpisodes) {
     for (int i = 0; i < 12; ++i) {
       const IterationReport report = ppo.iterate();
       const double ended = environment.ended();
+      EXPECT_EQ(reported(report, "episodes"), ended);
       if (ended > 0) seen.emplace_back(ended, ended * reported(report, "episode_return"));
       double episodes = 0, sum = 0;
       for (auto entry = seen.rbegin(); entry != seen.rend() && episodes < 100; ++entry) {

@@ -52,6 +52,31 @@ TEST(Curricula, StayWhereTheyAreWithoutANumber) {
   EXPECT_TRUE(next.stuck.empty());
 }
 
+// Metrics of episodes are those of an earlier iteration where none ended: what reads them waits.
+TEST(Curricula, WaitForEpisodes) {
+  TaskNumbers task;
+  task.definitions = {{"good", {"metric_error < 0.3", {"task.yaml", 1, 0}, "task.definitions.good"}}};
+  const std::vector<CompiledCurriculum> curricula{
+      {"by_return", 0, source("by_return + (episode_return > 1)")},
+      {"by_steps", 0, source("by_steps + (mean_episode_steps > 1)")},
+      {"by_definition", 0, source("by_definition + good")},
+      {"by_term", 0, source("by_term + reward_alive + termination_fell")},
+      {"counts", 0, source("counts + episodes")},
+      {"by_time", 0, source("by_time + (iteration > 1) + mean_air_time")},
+      {"reward_scale", 0, source("reward_scale + 1")},  // no metric
+      {"follows", 0, source("follows + reward_scale")}};
+  std::map<std::string, double> metrics{{"iteration", 5},          {"episodes", 0},     {"episode_return", 2},
+                                        {"mean_episode_steps", 9}, {"reward_alive", 1}, {"metric_error", 0},
+                                        {"termination_fell", 1},   {"mean_air_time", 3}};
+  const std::vector<double> values(8, 1);
+  AdvancedCurricula next = advance(curricula, values, metrics, task);
+  EXPECT_THAT(next.values, ElementsAre(1, 1, 1, 1, 1, 5, 2, 2));
+  EXPECT_TRUE(next.stuck.empty());
+  metrics["episodes"] = 4;
+  next = advance(curricula, values, metrics, task);
+  EXPECT_THAT(next.values, ElementsAre(2, 2, 2, 3, 5, 5, 2, 2));
+}
+
 TEST(Curricula, KnowTheNumbersOfTheTask) {
   TaskConfig config = empty_task(zoo());
   config.episode_length = 4;  // s, of 0.02 s a step
@@ -82,10 +107,10 @@ TEST(Curricula, KnowEveryMetric) {
   task.rewards = {expression_term("1", "up"), expression_term("1", "alive")};
   task.terminations = {expression_term("0", "fell")};
   task.metrics = {expression_term("2", "speed")};
-  EXPECT_THAT(
-      curriculum_metrics(task),
-      ElementsAre("iteration", "env_steps", "control_steps", "episode_return", "mean_episode_steps",
-                  "episode_return_100", "reward_up", "reward_alive", "termination_fell", "metric_speed"));
+  EXPECT_THAT(curriculum_metrics(task),
+              ElementsAre("iteration", "env_steps", "control_steps", "episodes", "episode_return",
+                          "mean_episode_steps", "episode_return_100", "reward_up", "reward_alive",
+                          "termination_fell", "metric_speed"));
 }
 
 // Of the numbers of a task's programs, those of curricula change, and no other one, in every lane.
