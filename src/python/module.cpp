@@ -68,21 +68,27 @@ void bind_precision(nb::class_<VectorEnvironment>& environment) {
   environment.def(
       "episodes",
       [](VectorEnvironment& self, const Rows<T>& observation, const Numbers& critic, const Rows<T>& total,
-         const Rows<std::int64_t>& length, const Flags& success, const Rows<bool>& invalid) {
+         const Rows<std::int64_t>& length, const Flags& success, const Rows<bool>& invalid,
+         const Numbers& reward_term, const Numbers& metric) {
         const std::int64_t envs = self.envs();
+        const auto terms = static_cast<std::int64_t>(self.reward_terms().size());
+        const auto metrics = static_cast<std::int64_t>(self.metrics().size());
         const EpisodeRows<T> rows{
             numbers_of<T>(observation, envs * self.num_observations(), "final_observation"),
             numbers_of<T>(critic, envs * self.num_critic_observations(), "final_critic_observation"),
             numbers_of<T>(total, envs, "episode_return"),
             numbers_of<std::int64_t>(length, envs, "episode_length"),
             numbers_of<bool>(success, envs, "success"),
-            numbers_of<bool>(invalid, envs, "invalid")};
+            numbers_of<bool>(invalid, envs, "invalid"),
+            numbers_of<T>(reward_term, envs * terms, "reward_term"),
+            numbers_of<T>(metric, envs * metrics, "metric")};
         const nb::gil_scoped_release release;
         self.episodes(rows);
       },
       nb::arg("observation").noconvert(), nb::arg("critic_observation").noconvert().none(),
       nb::arg("episode_return").noconvert(), nb::arg("episode_length").noconvert(),
-      nb::arg("success").noconvert().none(), nb::arg("invalid").noconvert());
+      nb::arg("success").noconvert().none(), nb::arg("invalid").noconvert(),
+      nb::arg("reward_term").noconvert().none(), nb::arg("metric").noconvert().none());
   environment.def(
       "read_state",
       [](VectorEnvironment& self, const std::string& name, const Rows<T>& rows) {
@@ -158,6 +164,24 @@ NB_MODULE(_maniple, module) {
       .def_prop_ro("action_high", &VectorEnvironment::action_high)
       .def_prop_ro("observation_names", &VectorEnvironment::observation_names)
       .def_prop_ro("action_names", &VectorEnvironment::action_names)
+      .def_prop_ro("reward_terms", &VectorEnvironment::reward_terms)
+      .def_prop_ro("metrics", &VectorEnvironment::metrics)
+      .def_prop_ro("curricula",
+                   [](const VectorEnvironment& self) {
+                     nb::dict values;
+                     for (const auto& curriculum : self.curricula())
+                       values[curriculum.name.c_str()] = curriculum.value;
+                     return values;
+                   })
+      .def_prop_ro("updated_curricula",
+                   [](const VectorEnvironment& self) {
+                     std::vector<std::string> names;
+                     for (const auto& curriculum : self.curricula())
+                       if (curriculum.is_updated) names.push_back(curriculum.name);
+                     return names;
+                   })
+      .def("set_curriculum", &VectorEnvironment::set_curriculum, nb::arg("name"), nb::arg("value"),
+           nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("warnings", &VectorEnvironment::warnings)
       .def_prop_ro(
           "mjb",

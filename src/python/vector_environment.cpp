@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -11,6 +12,8 @@
 #include "src/python/rows.hpp"
 #include "src/python/saved_environments.hpp"
 #include "src/simulation/environment_blocks.hpp"
+#include "src/tasks/curriculum.hpp"
+#include "src/tasks/names.hpp"
 #include "src/tasks/prepared.hpp"
 #include "src/tasks/task.hpp"
 
@@ -68,7 +71,12 @@ VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, 
   if (is_double() && num_critic_observations_ > 0)
     for (const char* const field : {"critic_observation", "final_critic_observation"})
       config_.output.trajectory_fields.emplace_back(field);
+  if (is_double()) {
+    if (!reward_terms().empty()) config_.output.trajectory_fields.emplace_back("episode_reward_term");
+    if (!metrics().empty()) config_.output.trajectory_fields.emplace_back("episode_metric");
+  }
   has_success_ = task.num_success > 0;
+  for (const CompiledCurriculum& curriculum : task.curricula) curricula_.push_back(curriculum.initial);
   step_dt_ = task.step_dt;
   max_episode_steps_ = task.max_episode_steps;
   observation_names_ = task.observation_names;
@@ -94,8 +102,44 @@ void VectorEnvironment::build() {
     part.simulation->keep_final_observation();
     part.first = part.simulation->partition().first_env() - first_env_;
     part.envs = part.simulation->partition().envs();
+    show_curricula(part);
   });
   begun_ = false;
+}
+
+std::vector<VectorEnvironment::Curriculum> VectorEnvironment::curricula() const {
+  std::vector<Curriculum> result;
+  for (std::size_t i = 0; i < curricula_.size(); ++i)
+    for (const TermConfig& term : config_.task.curricula)
+      if (term.name == prepared_.task.curricula[i].name && term.term.empty())
+        result.push_back(
+            {.name = term.name, .value = curricula_[i], .place = i, .is_updated = !term.update.empty()});
+  return result;
+}
+
+void VectorEnvironment::set_curriculum(const std::string& name, double value) {
+  const std::lock_guard lock(in_use_);
+  const std::vector<Curriculum> known = curricula();
+  std::vector<std::string> names;
+  for (const Curriculum& curriculum : known) names.push_back(curriculum.name);
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end())
+    throw InputError("curriculum: found '" + name + "'" + did_you_mean(name, names) + "; allowed: " +
+                     (names.empty() ? "none: task.curricula has no expressions" : list(names)));
+  if (!std::isfinite(value))
+    throw InputError(fmt::format("curriculum {}: found {}; allowed: a finite number", name, value));
+  std::vector<double> next = curricula_;
+  next[known[static_cast<std::size_t>(found - names.begin())].place] = value;
+  check_numbers(config_.task, prepared_.task.curricula, next, prepared_.task.numbers,
+                fmt::format("has become, by {} = {},", name, value));
+  curricula_ = next;
+  workers_->run([&](int index) { show_curricula(*parts_[static_cast<std::size_t>(index)]); });
+}
+
+void VectorEnvironment::show_curricula(const Part& part) const {
+  std::vector<std::pair<std::string, double>> values = part.simulation->curricula();
+  for (std::size_t i = 0; i < values.size(); ++i) values[i].second = curricula_[i];
+  part.simulation->set_curricula(values);
 }
 
 void VectorEnvironment::reseed(std::uint32_t seed) {
@@ -234,6 +278,8 @@ void VectorEnvironment::episodes(const EpisodeRows<T>& rows) {
                     rows.episode_length + part.first);
     if (rows.success != nullptr && has_success_) Part::read_flags(part, simulation.success(), rows.success);
     Part::read_flags(part, simulation.invalid(), rows.invalid);
+    read_numbers(part, "episode_reward_term", simulation.episode_reward_term(), rows.reward_term);
+    read_numbers(part, "episode_metric", simulation.episode_metric(), rows.metric);
   }
 }
 

@@ -37,6 +37,8 @@ struct EpisodeRows {
   std::int64_t* episode_length = nullptr;  // [envs], control steps
   bool* success = nullptr;                 // [envs]
   bool* invalid = nullptr;                 // [envs]: a state or reward was not finite or too large
+  T* reward_term = nullptr;                // [envs, reward_terms()]: of each term the sum
+  T* metric = nullptr;                     // [envs, metrics()]
 };
 
 class VectorEnvironment {
@@ -65,6 +67,9 @@ class VectorEnvironment {
   const std::vector<double>& action_high() const { return action_high_; }
   const std::vector<std::string>& observation_names() const { return observation_names_; }
   const std::vector<std::string>& action_names() const { return action_names_; }
+  // The task's rewards, and its further numbers of an episode: "termination_time_out", "metric_speed".
+  const std::vector<std::string>& reward_terms() const { return prepared_.task.reward_names; }
+  const std::vector<std::string>& metrics() const { return prepared_.task.metric_names; }
   // Warnings about the model, one line each.
   const std::vector<std::string>& warnings() const { return prepared_.model.warnings; }
 
@@ -72,6 +77,18 @@ class VectorEnvironment {
   // environment.
   const std::vector<std::uint8_t>& mjb() const { return *prepared_.model.mjb; }
   const std::vector<std::pair<std::string, int>>& pose_fields() const { return pose_fields_; }
+
+  // The task's curricula that are expressions, as they are: updates belong to trainings, nothing changes them
+  // here. (Terms tell of levels on a terrain, which move by themselves.)
+  struct Curriculum {
+    std::string name;
+    double value = 0;
+    std::size_t place = 0;    // among all of the task
+    bool is_updated = false;  // in a training
+  };
+  std::vector<Curriculum> curricula() const;
+  // Sets one for good. InputError: no such curriculum, or numbers that the task does not take.
+  void set_curriculum(const std::string& name, double value);
 
   // The random numbers of this seed from their beginning; the next reset is the first one.
   void reseed(std::uint32_t seed);
@@ -93,6 +110,8 @@ class VectorEnvironment {
   struct Part;
 
   void build();
+  // Gives the curricula's values to a part, whose thread this is.
+  void show_curricula(const Part& part) const;
   template <class T>
   void read_numbers(const Part& part, const char* field, const TiledView<float>& tiles, T* rows) const;
   template <class T>
@@ -112,6 +131,7 @@ class VectorEnvironment {
   std::vector<std::pair<std::string, int>> pose_fields_;
 
   std::mutex in_use_;
+  std::vector<double> curricula_;  // values of the task's
   bool begun_ = false;             // a reset came first
   std::unique_ptr<bool[]> ended_;  // [envs]: its episode did, and its next one was not shown yet
   std::vector<std::shared_ptr<Part>> parts_;

@@ -77,18 +77,21 @@ def test_actions_that_are_no_numbers_are_refused():
 @pytest.mark.parametrize("precision", ["single", "double"])
 def test_steps_are_those_of_a_rollout(maniple_program, tmp_path, precision):
     steps, count = 12, 70
-    overrides = {"task.episode_steps": 5}
+    overrides = {"task.episode_steps": 5, "task.metrics.speed.expression": "qvel[0]"}
     envs = maniple.make_vec(HOPPER, count, seed=7, precision=precision, overrides=overrides, autoreset_mode="SameStep")
     actions = draws(envs, steps)
     with h5py.File(tmp_path / "actions.h5", "w") as file:
         file["action"] = actions.swapaxes(0, 1).astype(np.float64)
-    fields = ["observation", "final_observation", "reward", "terminated", "truncated", "episode_return", "episode_length"]
+    fields = ["observation", "final_observation", "reward", "terminated", "truncated", "episode_return", "episode_length", "episode_reward_term",
+              "episode_metric"]
     maniple_program("rollout", "inputs/tasks/gymnasium/hopper_v5.yaml", f"batch.num_envs={count}", "batch.seed=7",
-                    f"simulation.precision={precision}", "task.episode_steps=5", "initial_state.source=task",
-                    "control.source=file", f"control.file={tmp_path}/actions.h5", f"simulation.steps={steps}",
+                    f"simulation.precision={precision}", "task.episode_steps=5", "task.metrics.speed.expression=qvel[0]",
+                    "initial_state.source=task", "control.source=file", f"control.file={tmp_path}/actions.h5", f"simulation.steps={steps}",
                     "output.trajectory.every=1", f"output.trajectory.fields=[{','.join(fields)}]", f"output.directory={tmp_path}/run")
     with h5py.File(tmp_path / "run/results.h5") as file:
         want = {name: file["trajectory"][name][:] for name in fields}  # [env, sample, size]
+    assert {"reward_forward", "termination_time_out", "metric_speed"} <= set(envs.metric_names)
+    want_metrics = np.concatenate([want["episode_reward_term"], want["episode_metric"]], axis=2)
 
     observation, _ = envs.reset()
     np.testing.assert_array_equal(observation, want["observation"][:, 0])
@@ -107,6 +110,9 @@ def test_steps_are_those_of_a_rollout(maniple_program, tmp_path, precision):
             np.testing.assert_array_equal(infos["_episode"], ended)
             np.testing.assert_array_equal(infos["episode"]["r"][ended], want["episode_return"][ended, step, 0])
             np.testing.assert_array_equal(infos["episode"]["l"][ended], want["episode_length"][ended, step, 0])
+            for name, column in zip(envs.metric_names, want_metrics[:, step].T, strict=True):
+                np.testing.assert_array_equal(infos["metrics"][name], np.where(ended, column, 0))
+                np.testing.assert_array_equal(infos["metrics"][f"_{name}"], ended)
             assert not infos["episode"]["r"][~ended].any() and (infos["episode"]["t"][ended] > 0).all()
             for env in np.flatnonzero(ended):
                 np.testing.assert_array_equal(infos["final_obs"][env], want["final_observation"][env, step])
@@ -346,6 +352,69 @@ def test_critics_have_observations_of_their_own():
             np.testing.assert_array_equal(infos["final_obs"][env]["critic"][2], action[env])
         successes += terminated.sum()
     assert successes > 0
+
+
+# ---- curricula ----
+
+CURRICULA = {"task.curricula": {"level": {"reset": "0.5", "update": "level + 1"}, "fixed": {"reset": "2"}},
+             "task.critic_observations": [{"expression": "[level, fixed]"}],
+             "task.resets": [{"term": "reset_joints_by_offset", "position_range": [0, "level"], "velocity_range": [0, 0]}],
+             "task.episode_steps": 3}
+
+
+def shown(envs, observation):
+    """Both curricula, as every environment observes them."""
+    values = {tuple(row.tolist()) for row in observation["critic"]}
+    assert len(values) == 1
+    (value,) = values
+    return value
+
+
+def test_curricula_are_set_by_hand():
+    with pytest.warns(UserWarning, match=r"task.curricula: level: updates run in trainings .* envs.set_curriculum\(name, value\)") as told:
+        envs = maniple.make_vec(PENDULUM, 70, seed=1, overrides=CURRICULA, threads=2)
+    assert len(told) == 1 and told[0].filename == __file__
+    assert envs.curricula == {"level": 0.5, "fixed": 2}
+    actions = draws(envs, 10)
+    assert shown(envs, envs.reset()[0]) == (0.5, 2)
+    for action in actions:
+        observation, *_ = envs.step(action)
+    assert shown(envs, observation) == (0.5, 2)
+    envs.set_curriculum("level", 0.25)
+    assert envs.curricula == {"level": 0.25, "fixed": 2}
+    assert shown(envs, envs.step(actions[0])[0]) == (0.25, 2)
+    # seeds keep it, and resets draw by it
+    observation, _ = envs.reset(seed=4)
+    assert shown(envs, observation) == (0.25, 2)
+    assert 0.2 < np.ptp(observation["policy"][:, 0]) <= 0.25
+    envs.set_curriculum("fixed", np.float32(3))
+    assert shown(envs, envs.step(actions[0])[0]) == (0.25, 3)
+    # the bits of a deck that begins with these values
+    with pytest.warns(UserWarning):
+        begun = maniple.make_vec(PENDULUM, 70, seed=1, overrides=CURRICULA | {"task.curricula.level.reset": "0.25",
+                                                                              "task.curricula.fixed.reset": "3"})
+    for one, other in zip(envs.reset(seed=9)[0].values(), begun.reset(seed=9)[0].values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    for name, value, message in (("levle", 1, "found 'levle', did you mean 'level'.*; allowed: level, fixed"),
+                                 ("level", np.nan, "curriculum level: found nan; allowed: a finite number"),
+                                 ("level", "much", "could not convert"),
+                                 ("level", -1, r"a range that has become, by level = -1, \[0, -1\]")):
+        with pytest.raises(ValueError, match=message):
+            envs.set_curriculum(name, value)
+        assert envs.curricula == {"level": 0.25, "fixed": 3}
+
+
+def test_ranks_set_the_same_value():
+    with pytest.warns(UserWarning):
+        envs = maniple.make_vec(PENDULUM, 64, overrides=CURRICULA, comm=OneOf(0, 2))
+    envs.set_curriculum("level", 0.75)
+    assert envs.curricula["level"] == 0.75
+    for told, message in (((False, "", "level = 2"), "comm: found different values of a curriculum on its ranks"),
+                          (("ValueError", "curriculum: found 'x'", "x = 1"), "curriculum: found 'x'")):
+        envs._comm.others = [told]
+        with pytest.raises(ValueError, match=message):
+            envs.set_curriculum("level", 1)
+        assert envs.curricula["level"] == 0.75
 
 
 # ---- arrays ----

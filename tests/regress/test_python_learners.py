@@ -102,6 +102,37 @@ from maniple.rsl_rl import ManipleVecEnv
 """
 
 
+def test_rsl_rl_logs_what_episodes_tell():
+    """As Isaac Lab's environments do: rewards in units of the longest episode, ends, metrics and curricula."""
+    deck = {"include": PENDULUM, "task": {"episode_steps": 10, "metrics": {"speed": {"expression": "abs(qvel[0])"}},
+                                          "curricula": {"level": {"reset": "0.5", "update": "level + 1"}}}}
+    log, again, plain = in_python(RSL_RL + """
+import warnings
+warnings.simplefilter("ignore")
+import maniple
+deck = json.loads(sys.argv[1])
+ours, theirs = maniple.make_vec(deck, 40, 3, autoreset_mode="SameStep"), ManipleVecEnv(deck, 40, 3)
+ours.reset()
+theirs.set_curriculum("level", 0.75)
+for step in range(10):
+    _, _, _, extras = theirs.step(torch.zeros(40, 1))
+    infos = ours.step(torch.zeros(40, 1).numpy())[-1]
+log, own, seconds = extras["log"], infos["_episode"], ours.max_episode_steps * ours.step_dt
+want = {}
+for name, values in infos["metrics"].items():
+    kind, _, short = name.partition("_")
+    if kind:  # (_name: masks)
+        group = {"reward": "Episode_Reward", "termination": "Episode_Termination", "metric": "Metrics"}[kind]
+        want[f"{group}/{short}"] = float(values[own].mean()) / (seconds if kind == "reward" else 1)
+print(json.dumps([log, want, [float(infos["episode"]["r"][own].mean()), seconds]]))
+""", deck)
+    assert log["Curriculum/level"] == 0.75
+    assert {name: value for name, value in log.items() if "/" in name and name[0] in "EM"} == pytest.approx(again)
+    assert log["Episode_Termination/time_out"] == 1 and log["Metrics/speed"] > 0
+    rewards = sum(value for name, value in log.items() if name.startswith("Episode_Reward/"))
+    assert rewards * plain[1] == pytest.approx(plain[0], rel=1e-5) and log["episode/return"] == pytest.approx(plain[0])
+
+
 def test_rsl_rl_steps():
     ended = in_python(RSL_RL + """
 import numpy as np

@@ -20,6 +20,10 @@ from maniple.decks import Deck
 from maniple.vector_env import make_vec
 
 
+# what rsl_rl's logger shows of a kind of number of an episode
+GROUPS = {"reward": "Episode_Reward", "termination": "Episode_Termination", "metric": "Metrics"}
+
+
 class Observations(TensorDict):
     """Groups by name that also answer `name in observations`, which tensordict 0.1, the one for torch 1.13, leaves out."""
 
@@ -67,10 +71,24 @@ class ManipleVecEnv(VecEnv):
         self._observations = self._groups(observations)
         extras: dict[str, Any] = {"time_outs": self._tensor(truncated & ~terminated)}
         if "episode" in infos:
-            own = infos["_episode"]
-            extras["log"] = {f"episode/{name}": float(np.mean(infos["episode"][key][own]))
-                             for name, key in (("return", "r"), ("length", "l"))}
+            extras["log"] = self._log(infos)
         return self._observations, self._tensor(rewards), ended, extras
+
+    def set_curriculum(self, name: str, value: float) -> None:
+        self.envs.set_curriculum(name, value)
+
+    def _log(self, infos: dict[str, Any]) -> dict[str, float]:
+        """Means over the episodes that ended in this step, under the names of Isaac Lab and mjlab. As there, rewards are divided by
+        the duration of the longest episode [s], where there is one."""
+        own = infos["_episode"]
+        log = {f"episode/{name}": float(np.mean(infos["episode"][key][own])) for name, key in (("return", "r"), ("length", "l"))}
+        seconds = self.envs.max_episode_steps * self.envs.step_dt or 1.0
+        for name, values in infos.get("metrics", {}).items():
+            kind, _, short = name.partition("_")
+            if kind in GROUPS:
+                mean = float(np.mean(values[own]))
+                log[f"{GROUPS[kind]}/{short}"] = mean / seconds if kind == "reward" else mean
+        return log | {f"Curriculum/{name}": value for name, value in self.envs.curricula.items()}
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array).to(self.device)

@@ -67,8 +67,10 @@ class VectorEnv(GymnasiumVectorEnv):
     give dictionaries: {"policy": [num_envs, n], "critic": [num_envs, m]}.
 
     Where episodes end, `infos` has "episode" {"r": return, "l": control steps, "t": seconds since its begin}, "success"
-    where the task has one, and "invalid" (the state or a reward was not finite or too large), with the masks "_episode"
-    and so on; with AutoresetMode.SAME_STEP also "final_obs" and "final_info".
+    where the task has one, "invalid" (the state or a reward was not finite or too large), and "metrics" with what trainings
+    and evaluations report of it, `metric_names`: {"reward_<name>": part of the return, "termination_<name>": 1 if it held in
+    the last step, "metric_<name>"}, with the masks "_episode" and so on; with AutoresetMode.SAME_STEP also "final_obs" and
+    "final_info".
     """
 
     def __init__(self, deck: Deck, num_envs: int | None = None, seed: int | None = None, precision: str | None = None,
@@ -101,6 +103,9 @@ class VectorEnv(GymnasiumVectorEnv):
         core = self._core
         for text in core.warnings:
             warnings.warn(text, stacklevel=3)
+        if core.updated_curricula:
+            warnings.warn(f"task.curricula: {', '.join(core.updated_curricula)}: updates run in trainings of the program alone. Here "
+                          "values stay as they begin, or as envs.set_curriculum(name, value) sets them", stacklevel=3)
 
         self.num_envs: int = core.envs
         self.global_num_envs: int = core.num_envs
@@ -110,8 +115,10 @@ class VectorEnv(GymnasiumVectorEnv):
         self.observation_names: list[str] = core.observation_names
         self.action_names: list[str] = core.action_names
         self.deck: str = core.deck
+        self.metric_names: list[str] = [f"reward_{name}" for name in core.reward_terms] + core.metrics
         self.copy = copy
         self.autoreset_mode = mode
+        self._comm = comm
         self.metadata = {"autoreset_mode": mode, "render_modes": list(RENDER_MODES), "render_fps": round(1 / core.step_dt)}
         self.render_mode = render_mode
         self._pictures = None
@@ -191,6 +198,34 @@ class VectorEnv(GymnasiumVectorEnv):
         infos = self._episode_infos(terminated | truncated) if any_ended else {}
         return self._observations(arrays), reward, terminated, truncated, infos
 
+    @property
+    def curricula(self) -> dict[str, float]:
+        """The values of the task's curricula, by name; without those that are terms (terrain_levels_vel), whose environments move by
+        themselves."""
+        self._check_open()
+        return dict(self._core.curricula)
+
+    def set_curriculum(self, name: str, value: float) -> None:
+        """Sets a curriculum, for the steps and resets that follow; resets and seeds keep it. Collective over `comm`.
+
+        Raises ValueError for an unknown name, for what is not finite, for numbers that the task refuses (a range upside down),
+        and where ranks give different values.
+        """
+        before, failure = self.curricula, None
+        try:
+            self._core.set_curriculum(name, float(value))
+        except (TypeError, ValueError) as error:
+            failure = ValueError(str(error))
+        try:
+            if self._comm is not None:
+                _agree(self._comm, failure, f"{name} = {value}", "values of a curriculum")
+            if failure is not None:
+                raise failure
+        except Exception:
+            if name in before:
+                self._core.set_curriculum(name, before[name])
+            raise
+
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """A picture [height, width, 3] of each environment as it is now; None where render_mode is. RuntimeError before the first
         reset()."""
@@ -266,12 +301,17 @@ class VectorEnv(GymnasiumVectorEnv):
         returns, invalid = arrays["reward"], arrays["terminated"]
         success = np.empty(self.num_envs, bool) if core.has_success else None
         lengths = np.empty(self.num_envs, np.int64)
-        core.episodes(arrays["policy"], arrays["critic"], returns, lengths, success, invalid)
+        names = self.metric_names
+        parts = [np.empty((self.num_envs, len(of)), self._dtype) if of else None for of in (core.reward_terms, core.metrics)]
+        core.episodes(arrays["policy"], arrays["critic"], returns, lengths, success, invalid, *parts)
         episode = {"r": np.where(ended, returns, 0), "l": np.where(ended, lengths, 0),
                    "t": np.where(ended, now - self._started, 0.0)}
         for name in ("r", "l", "t"):
             episode[f"_{name}"] = ended.copy()
         infos: dict[str, Any] = {"episode": episode, "_episode": ended.copy(), "invalid": invalid & ended, "_invalid": ended.copy()}
+        if names:
+            columns = np.where(ended, np.concatenate([part.T for part in parts if part is not None]), 0)
+            infos |= {"metrics": dict(zip(names, columns)) | {f"_{name}": ended.copy() for name in names}, "_metrics": ended.copy()}
         if success is not None:
             infos |= {"success": success & ended, "_success": ended.copy()}
         if self.autoreset_mode != AutoresetMode.SAME_STEP:
@@ -285,11 +325,12 @@ class VectorEnv(GymnasiumVectorEnv):
         return infos | {"final_obs": final, "_final_obs": ended.copy(), "final_info": dict(infos), "_final_info": ended.copy()}
 
 
-def _agree(comm: Any, failure: BaseException | None, deck: str | None) -> None:
-    """Raises the message of the first rank that failed on every rank; ValueError where ranks were given different decks."""
-    told = comm.allgather((failure is not None and type(failure).__name__, str(failure or ""), deck))
+def _agree(comm: Any, failure: BaseException | None, given: str | None, what: str = "decks") -> None:
+    """Raises the message of the first rank that failed on every rank; ValueError where ranks were given different ones."""
+    told = comm.allgather((failure is not None and type(failure).__name__, str(failure or ""), given))
     for kind, text, _ in told:
         if kind:
             raise (ValueError if kind == "ValueError" else RuntimeError)(text) from failure
     if any(other != told[0][2] for _, _, other in told):
-        raise ValueError("comm: found different decks on its ranks; allowed: the same deck, seed and overrides on all of them")
+        allowed = "the same deck, seed and overrides" if what == "decks" else "the same"
+        raise ValueError(f"comm: found different {what} on its ranks; allowed: {allowed} on all of them")
