@@ -300,10 +300,15 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
         mean);
     if (!none_yet) result.summary += "  " + metric_text(metrics[i], mean);
   }
+  const std::vector<std::pair<std::string, double>> curricula = environment_.curricula();
+  for (const TermConfig& term : config_.task.curricula)
+    if (!term.update.empty() || !term.term.empty())
+      for (const auto& [name, value] : curricula)
+        if (name == term.name) result.summary += fmt::format("  {} {:.4g}", name, value);
   add("episode_return_100", "reward",
       "mean return of the latest 100 episodes, or of all that the last iteration ended",
       rollout_.recent_return());
-  for (const auto& [name, value] : environment_.curricula())
+  for (const auto& [name, value] : curricula)
     add("curriculum_" + name, "task", "value of the curriculum in the iteration", value);
   add("policy_loss", "1", "clipped surrogate, mean over the minibatches",
       sums.metrics[kPolicyLoss] / batches);

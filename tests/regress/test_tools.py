@@ -60,19 +60,29 @@ def test_learning_curve(maniple, trained, tmp_path):
 
 
 def test_learning_curve_of_a_task_with_metrics(maniple, tmp_path):
-    """A panel for each metric, by its name in the deck, and one of how episodes end."""
+    """A panel for each metric, by its name in the deck, one of how episodes end, and one for each curriculum. Lines of the
+    training have them, too."""
     from maniple import plot as curves
 
     metrics = ["speed", "kl", *(f"m{i}" for i in range(4))]
-    maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=3", "task.episode_length=0.2",
-            *(f"task.metrics.{name}=norm(qvel)" for name in metrics), f"output.directory={tmp_path}", ranks=0)
+    curricula = {"level": "level + 0.5", "level_of_one": "3 * iteration", "speed_level": "iteration"}
+    told = maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=3", "task.episode_length=0.2",
+                   *(f"task.metrics.{name}=norm(qvel)" for name in metrics), 'task.curricula.fixed={reset: "7"}',
+                   *(f"task.curricula.{name}={{reset: '0', update: '{update}'}}" for name, update in curricula.items()),
+                   f"output.directory={tmp_path}", ranks=0).stdout
+    assert "  level 1  level_of_one 6  speed_level 2" in told and "fixed" not in told
     assert plot(tmp_path).stdout == f"learning curve: {tmp_path}/learning_curve.png\n"
     with Run(tmp_path) as run:
         panels = curves_of(curves.draw(run, None, "title"))
         for name in metrics:
             np.testing.assert_array_equal(panels[name], [[run.metrics["env_steps"], run.metrics[f"metric_{name}"]]])
         ends = [name for name in run.metrics if name.startswith("termination_")]
-        assert len(panels["Ends of episodes (share)"]) == len(ends) > 1 and len(panels) == 5 + 1 + len(metrics)
+        assert len(panels["Ends of episodes (share)"]) == len(ends) > 1 and len(panels) == 5 + 1 + len(metrics) + 3
+        steps, values = run.metrics["env_steps"], run.metrics
+        np.testing.assert_array_equal(panels["Curriculum speed_level"], [[steps, [0, 1, 2]]])
+        # (as the level of one kind of ground is)
+        np.testing.assert_array_equal(panels["Curriculum level"],
+                                      [[steps, values["curriculum_level_of_one"]], [steps, values["curriculum_level"]]])
         for (_, values), name in zip(panels["Ends of episodes (share)"], ends):
             np.testing.assert_array_equal(values, run.metrics[name])
         # a number of the learner has the name for itself

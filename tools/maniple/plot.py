@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from maniple.results import OF_TASK, Run, refuse, results_path
 
+CURRICULUM = "curriculum_"  # before the names of task.curricula in files
 Array = NDArray[np.float64]
 Metrics = Mapping[str, Array]
 Settings = dict[str, tuple[Array, Array]]  # by name: steps [row], and values [seed, row]
@@ -105,7 +106,7 @@ def panels(more: int = 0) -> tuple[Figure, Axes, Any, list[Axes]]:
 
 
 def draw_task(axes: Sequence[Axes], steps: Array, metrics: Metrics) -> None:
-    """How episodes end, in one panel, and a panel for each of the task's metrics."""
+    """How episodes end, in one panel, and a panel for each of the task's metrics and curricula."""
     places = iter(axes)
     ends = {name: values for name, values in metrics.items() if name.startswith("termination_")}
     if ends:
@@ -116,9 +117,25 @@ def draw_task(axes: Sequence[Axes], steps: Array, metrics: Metrics) -> None:
         over_steps(axis, "Ends of episodes (share)", steps)
         axis.set_ylim(0, 1.05)
         legend_below(axis, 22, fontsize=7)
-    for axis, name in zip(places, (name for name in metrics if name.startswith(OF_TASK))):
+    # (in this order: zip takes no panel for a name that is not there)
+    for name, axis in zip((name for name in metrics if name.startswith(OF_TASK)), places):
         axis.plot(steps, metrics[name], color=TEAL, linewidth=1.5)
         over_steps(axis, name.removeprefix(OF_TASK), steps)
+    for (name, parts), axis in zip(curricula_of(metrics).items(), places):
+        for i, part in enumerate(parts):
+            colour, dashes = line_style(i)
+            axis.plot(steps, metrics[part], color=colour, linestyle=dashes, linewidth=1.2, label=part.removeprefix(f"{name}_"))
+        axis.plot(steps, metrics[name], color=ORANGE, linewidth=1.8)
+        over_steps(axis, f"Curriculum {name.removeprefix(CURRICULUM)}", steps)
+        if parts:
+            legend_below(axis, 22, fontsize=7)
+
+
+def curricula_of(metrics: Metrics) -> dict[str, list[str]]:
+    """The curricula, and those that are the parts of each: the mean level, and that of each kind of ground."""
+    names = [name for name in metrics if name.startswith(CURRICULUM)]
+    parts = {name: [other for other in names if other.startswith(f"{name}_")] for name in names}
+    return {name: parts[name] for name in names if not any(name in others for others in parts.values())}
 
 
 def mark_last(axis: Axes, steps: Array, values: Array, colour: str, text: str) -> None:
@@ -193,7 +210,8 @@ def draw(results: Run, ceiling: float | None, title: str) -> Figure:
     steps, label = steps_of(metrics)
     returns, lengths = np.asarray(metrics["episode_return"]), np.asarray(metrics["episode_length"])
     wall = np.asarray(metrics["wall_seconds"])
-    of_task = sum(name.startswith(OF_TASK) for name in metrics) + any(name.startswith("termination_") for name in metrics)
+    of_task = (sum(name.startswith(OF_TASK) for name in metrics) + len(curricula_of(metrics)) +
+               any(name.startswith("termination_") for name in metrics))
     figure, main, axes, others = panels(of_task)
     draw_task(others, steps, metrics)
 
