@@ -60,7 +60,8 @@ def test_a_step_that_cannot_start_is_a_failure(cluster, submit, tmp_path):
 
 
 def test_back_into_the_queue_and_on(maniple, cluster, submit, tmp_path):
-    number, out = submit("learning.iterations=100000")
+    # (the permission to replace a run is for the first start)
+    number, out = submit("learning.iterations=100000", "output.overwrite=true")
     cluster.wait(lambda: (tmp_path / "run/results.h5").exists() or (tmp_path / "run/log.jsonl").exists(), "the run's start")
     (tmp_path / "run/stop_now").touch()
     cluster.wait(lambda: cluster.job(number)["Restarts"] == "1", "the way back into the queue")
@@ -70,6 +71,19 @@ def test_back_into_the_queue_and_on(maniple, cluster, submit, tmp_path):
     cluster.wait(lambda: f"resumed {tmp_path / 'run'} at iteration {reached}" in out.read_text(), "the second start")
     cluster.run("scancel", number)
     assert cluster.wait_for_end(number)["JobState"] == "CANCELLED"
+
+
+def test_a_time_limit_within_the_margin(cluster, submit, tmp_path):
+    # SLURM would signal such a job at once, time and again
+    cluster.environment["SBATCH_TIMELIMIT"] = "2"
+    try:
+        number, out = submit("learning.iterations=3")
+    finally:
+        del cluster.environment["SBATCH_TIMELIMIT"]
+    job = cluster.wait_for_end(number)
+    assert (job["JobState"], job["ExitCode"]) == ("FAILED", "2:0"), out.read_text()
+    assert "a time limit of 00:02:00 leaves nothing before a margin of 120 s" in out.read_text()
+    assert not (tmp_path / "run").exists()
 
 
 def test_tasks_of_an_array(maniple, cluster, tmp_path):
