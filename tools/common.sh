@@ -12,12 +12,19 @@ usable_cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc; }
 # stoppable mpirun ARGUMENTS...: on Ctrl-C or SIGTERM the run writes a checkpoint, however long that takes, and ends
 # with 75; at the second one mpirun ends it. By itself mpirun kills its ranks after two seconds; a longer patience
 # (odls_base_sigkill_timeout) would follow every error, too. What mpirun says below an error of the run is left out.
-stoppable() (
+stoppable() {
+  # (not in a subshell of its own where it already has one, as with `stoppable mpirun ... &`: signals go to that one)
+  if [ "${BASHPID:-$$}" = $$ ]; then (run_stoppable "$@"); else run_stoppable "$@"; fi
+}
+
+run_stoppable() {
+  local errors reader run signal=USR1 interrupted code traps
+  traps=$(trap -p INT TERM)
   exec {errors}> >(trap '' INT TERM; without_notices >&2)
   reader=$!
   set -m  # a process group of its own, which the terminal's Ctrl-C does not reach
   "$@" < /dev/null 2>&$errors {errors}>&- &
-  run=$! signal=USR1
+  run=$!
   exec {errors}>&-
   set +m
   trap 'interrupted=yes; kill -$signal $run; signal=TERM' INT TERM
@@ -27,9 +34,11 @@ stoppable() (
     [ $interrupted = no ] || continue
     # mpirun does not always say that a signal ended a rank
     wait "$reader" || [ $code -le 128 ] || echo "mpirun: a process was ended by SIG$(kill -l $((code - 128)))" >&2
-    exit $code
+    trap - INT TERM
+    eval "$traps"
+    return $code
   done
-)
+}
 
 # configure_build DIRECTORY [cmake arguments]: configures once; later changes of CMakeLists.txt are
 # seen by the build itself. CXX names the compiler; without it, the clang of tools/packages.txt is taken.

@@ -27,8 +27,8 @@ def submit(maniple, cluster, tmp_path):
     for name in ("inputs", "jobs"):
         (tmp_path / name).symlink_to(maniple.root / name)
 
-    def submit(*keys):
-        cluster.environment |= {"MANIPLE_PROGRAM": str(maniple.program), "VIRTUAL_ENV": str(maniple.root / ".venv")}
+    def submit(*keys, program=maniple.program):
+        cluster.environment |= {"MANIPLE_PROGRAM": str(program), "VIRTUAL_ENV": str(maniple.root / ".venv")}
         number = cluster.submit("--nodes=2", "--ntasks-per-node=2", "--output", tmp_path / "out", "jobs/slurm/train.sbatch",
                                 "inputs/train/isaac_cartpole.yaml", *SETTINGS, f"output.directory={tmp_path / 'run'}", *keys,
                                 cwd=tmp_path)
@@ -60,7 +60,8 @@ def test_a_step_that_cannot_start_is_a_failure(cluster, submit, tmp_path):
 
 
 def test_back_into_the_queue_and_on(maniple, cluster, submit, tmp_path):
-    number, out = submit("learning.iterations=100000")
+    # (the permission to replace a run is for the first start)
+    number, out = submit("learning.iterations=100000", "output.overwrite=true")
     cluster.wait(lambda: (tmp_path / "run/results.h5").exists() or (tmp_path / "run/log.jsonl").exists(), "the run's start")
     (tmp_path / "run/stop_now").touch()
     cluster.wait(lambda: cluster.job(number)["Restarts"] == "1", "the way back into the queue")
@@ -70,6 +71,33 @@ def test_back_into_the_queue_and_on(maniple, cluster, submit, tmp_path):
     cluster.wait(lambda: f"resumed {tmp_path / 'run'} at iteration {reached}" in out.read_text(), "the second start")
     cluster.run("scancel", number)
     assert cluster.wait_for_end(number)["JobState"] == "CANCELLED"
+
+
+def test_a_time_limit_within_the_margin(cluster, submit, tmp_path):
+    # SLURM would signal such a job at once, time and again
+    cluster.environment["SBATCH_TIMELIMIT"] = "2"
+    try:
+        number, out = submit("learning.iterations=3")
+    finally:
+        del cluster.environment["SBATCH_TIMELIMIT"]
+    job = cluster.wait_for_end(number)
+    assert (job["JobState"], job["ExitCode"]) == ("FAILED", "2:0"), out.read_text()
+    assert "a time limit of 00:02:00 leaves nothing before a margin of 120 s" in out.read_text()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_signal_before_the_program_begins(maniple, cluster, submit, tmp_path):
+    # ended by it, as a process is that has no handler yet: a stop, no crash
+    late = tmp_path / "late"
+    late.write_text(f'#!/bin/bash\n[ "$1" != train ] || touch {tmp_path}/started\nsleep 60\nexec {maniple.program} "$@"\n')
+    late.chmod(0o755)
+    number, out = submit("learning.iterations=3", program=late)
+    cluster.wait((tmp_path / "started").exists, "the ranks")
+    cluster.run("scancel", "--signal=USR1", number)
+    cluster.wait(lambda: cluster.job(number)["Restarts"] == "1", "the way back into the queue")
+    assert "the signal to stop came before the program could take it" in out.read_text() and "start 1 of" not in out.read_text()
+    cluster.run("scancel", number)
+    cluster.wait_for_end(number)
 
 
 def test_tasks_of_an_array(maniple, cluster, tmp_path):

@@ -92,8 +92,8 @@ def test_module_file(installed, tmp_path):
     (tmp_path / "commands.tcl").write_text(MODULE_COMMANDS)
     lines = run("tclsh", tmp_path / "commands.tcl", module, cwd="/").splitlines()
     assert lines == [f"whatis Maniple {version}: batched robot simulation and policy training as an MPI program", "conflict maniple",
-                     f"setenv MANIPLE_PROGRAM {installed}/bin/maniple", f"prepend-path PATH {installed}/bin",
-                     f"prepend-path PYTHONPATH {installed}/share/maniple/tools"]
+                     f"setenv MANIPLE_PROGRAM {installed}/bin/maniple", f"setenv MANIPLE_JOBS {installed}/share/maniple/jobs",
+                     f"prepend-path PATH {installed}/bin", f"prepend-path PYTHONPATH {installed}/share/maniple/tools"]
     # with the environment that tools/setup.sh --prefix makes
     (installed / ".venv").mkdir()
     try:

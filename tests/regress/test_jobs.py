@@ -284,9 +284,60 @@ def test_words_that_are_no_verbs(cluster):
         assert result.returncode == 2 and f"train {first} learning.iteratons=3 learning.resume=auto" in log(folder), result
 
 
+@pytest.mark.parametrize("variables, message", [
+    ({"MANIPLE_RESTARTS": "none"}, "MANIPLE_RESTARTS: found 'none'; allowed: a whole number"),
+    ({"MARGIN": "2m"}, "MARGIN: found '2m'; allowed: a whole number"),
+    ({"MANIPLE_PROGRAM": "/nope/maniple"}, "MANIPLE_PROGRAM: found '/nope/maniple', which is no program"),
+    ({"MANIPLE_MACHINE": "nosite"}, f"MANIPLE_MACHINE: found 'nosite'; allowed, of {ROOT}/jobs/machines: example"),
+    ({"DECK": "inputs/train/{task}.yaml"}, "found {task} in 'inputs/train/{task}.yaml"),
+    ({"DECK": ""}, "DECK: found nothing; allowed: a deck"),
+])
+@pytest.mark.parametrize("job", ["slurm/run.sbatch", "pbs/run.pbs"])
+def test_bad_settings_of_a_job(cluster, job, variables, message):
+    folder, environment = cluster
+    environment |= {"DECK": "isaac_cartpole"} | variables
+    arguments = ["train", environment["DECK"]] if "slurm" in job else []
+    if not environment["DECK"] and arguments:
+        pytest.skip("the command line of SLURM's script is the program's")
+    result = run(["bash", f"jobs/{job}", *arguments], environment)
+    assert result.returncode == 2 and message in result.stderr and len(result.stderr.splitlines()) == 1, result
+    assert "srun" not in log(folder) and "mpirun" not in log(folder) and not list(ROOT.glob("maniple-*.nodes"))
+
+
+@pytest.mark.parametrize("job", ["slurm/run.sbatch", "pbs/run.pbs"])
+def test_a_copy_of_the_script_alone(cluster, job):
+    folder, environment = cluster
+    (folder / "alone").mkdir()
+    script = shutil.copy(ROOT / "jobs" / job, folder / "alone")
+    result = subprocess.run(["bash", script, "train", "isaac_cartpole"], cwd=folder / "alone", capture_output=True, text=True,
+                            env=environment | {"DECK": "isaac_cartpole", "PBS_O_WORKDIR": str(folder / "alone")}, timeout=60)
+    assert result.returncode == 2 and len(result.stderr.splitlines()) == 1, result
+    assert "the variable MANIPLE_JOBS names it" in result.stderr
+
+
+def test_what_a_task_of_an_array_is_given(cluster):
+    folder, environment = cluster
+    fake(folder, "program", 'echo "program $*" >> "$LOG"; exit 2\n')
+    environment |= {"MANIPLE_PROGRAM": str(folder / "program"), "DECK": "deck_{task}.yaml", "PBS_ARRAY_INDEX": "5"}
+    run(PBS, environment)
+    assert "program train deck_5.yaml " in log(folder)
+    environment |= {"SLURM_ARRAY_JOB_ID": "4", "SLURM_ARRAY_TASK_ID": "1"}
+    assert " job 4_1 start 0 on " in run(SLURM, environment).stdout.splitlines()[0]
+
+
+def test_verbs_of_two_words(cluster):
+    folder, environment = cluster
+    fake(folder, "program", 'echo "program $*" >> "$LOG"; exit 2\n')
+    environment |= {"MANIPLE_PROGRAM": str(folder / "program"), "DECK": "deck.yaml", "VERB": "bench scaling"}
+    for command in (PBS, ["bash", "jobs/slurm/run.sbatch", "bench", "scaling", "deck.yaml"]):
+        run(command, environment)
+        assert "program bench scaling deck.yaml run.status_file" in log(folder), command
+        (folder / "log").unlink()
+
+
 # ---- a node is lost ----
 # says what it was started with, crashes as CRASHES says (a line for each start), and reports its end as the program does
-CRASHING = """start=$(grep -c '^started' "$LOG"); echo "started $LAUNCH" >> "$LOG"
+CRASHING = """start=$(grep -c '^started' "$LOG"); echo "started $LAUNCH" >> "$LOG"; echo "given $*" >> "$LOG"
 line=$(sed -n "$((start + 1))p" <<< "$CRASHES"); read -r code words <<< "$line"
 [ -z "$words" ] || echo "$words" >&2
 for argument; do case $argument in run.status_file=*) file=${argument#*=};; run.wall_time=*) echo "$argument" >> "$LOG";; esac; done
@@ -357,3 +408,79 @@ def test_restarts_come_to_an_end(lossy):
     (folder / "log").unlink()
     assert run(SLURM, environment | {"CRASHES": "2"}).returncode == 2
     assert len(starts(folder)) == 1, "bad input stays bad"
+
+
+# ---- the time limit, and beginning anew ----
+def given(folder):
+    return [line for line in log(folder).splitlines() if line.startswith("given")]
+
+
+@pytest.mark.parametrize("key", ["output.overwrite=true", "learning.resume=never"])
+@pytest.mark.parametrize("job", [SLURM, PBS], ids=["slurm", "pbs"])
+def test_a_job_begins_as_it_is_told_and_then_continues(lossy, job, key):
+    folder, environment = lossy
+    old = folder / "run/checkpoints/9.h5"
+    old.parent.mkdir(parents=True)  # (without one, what is there is this job's)
+    environment |= {"DIRECTORY": str(folder / "run"), "OVERRIDES": f"batch.seed=2 {key}"}
+    command = [*job, key, f"output.directory={folder}/run"] if job is SLURM else job
+    run(command, environment | {"CRASHES": "137\n75"})
+    first, second = given(folder)
+    assert key in first and "learning.resume=auto" not in first
+    assert key not in second and "learning.resume=auto" in second
+    if job is PBS:
+        assert "OVERRIDES=batch.seed=2\n" in log(folder), "for the job that continues"
+    # a later start of the job
+    (folder / "log").unlink()
+    if job is PBS:
+        (folder / "qstat.txt").write_text(QSTAT.format(walltime="01:00:00") + "    run_count = 2\n")
+    run(command, environment | {"SLURM_RESTART_COUNT": "1"})
+    assert key not in given(folder)[0] and "learning.resume=auto" in given(folder)[0]
+    # a start that did not come to replace the run that is there: its checkpoints are nothing to continue
+    (folder / "log").unlink()
+    old.touch()
+    (folder / "qstat.txt").write_text(QSTAT.format(walltime="01:00:00"))
+    run(command, environment | {"CRASHES": "137"})
+    assert all(key in line and "learning.resume=auto" not in line for line in given(folder)) and len(given(folder)) == 2
+
+
+LIMITED = FAKES["scontrol"] + '[ "$2" != job ] || echo "   RunTime=00:00:01 TimeLimit=$LIMIT TimeMin=N/A"\n'
+
+
+@pytest.mark.parametrize("limit, margin, enough", [("00:02:00", "", False), ("00:03:00", "", True), ("00:03:00", "300", False),
+                                                   ("1-00:00:00", "", True), ("UNLIMITED", "", True)])
+def test_slurm_needs_more_time_than_the_margin(lossy, limit, margin, enough):
+    folder, environment = lossy
+    fake(folder, "scontrol", LIMITED)
+    result = run(SLURM, environment | {"LIMIT": limit, "MARGIN": margin})
+    assert (result.returncode, len(starts(folder))) == ((0, 1) if enough else (2, 0)), result
+    assert enough or f"a time limit of {limit} leaves nothing before a margin of {margin or 120} s" in result.stderr
+
+
+def test_slurm_does_not_requeue_for_ever(lossy):
+    folder, environment = lossy
+    checkpoint = folder / "run/checkpoints/1.h5"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.touch()
+    command = [*SLURM, f"output.directory={folder}/run"]
+    codes = []
+    for start in range(3):
+        result = run(command, environment | {"CRASHES": "75\n" * 9, "SLURM_RESTART_COUNT": str(start)})
+        codes.append(result.returncode)
+        if start == 0:
+            assert (ROOT / ".maniple-17.stalled").exists()
+    assert codes == [75, 1, 75] and log(folder).count("scontrol requeue") == 2
+    fake(folder, "program", f'touch {folder}/run/checkpoints/2.h5\n' + CRASHING)
+    assert run(command, environment | {"CRASHES": "75\n" * 9}).returncode == 75
+    assert not (ROOT / ".maniple-17.stalled").exists()
+
+
+def test_a_signal_before_the_program_can_take_it(lossy):
+    """SIGUSR1 ends a rank that has not come far: a stop, no crash; but one that was to replace a run has not begun."""
+    folder, environment = lossy
+    result = run(SLURM, environment | {"CRASHES": "138\n" * 9})
+    assert result.returncode == 75 and len(starts(folder)) == 1 and "scontrol requeue 17" in log(folder), result
+    (folder / "log").unlink()
+    (folder / "run/checkpoints").mkdir(parents=True)
+    (folder / "run/checkpoints/9.h5").touch()
+    result = run([*SLURM, f"output.directory={folder}/run", "output.overwrite=true"], environment | {"CRASHES": "138\n" * 9})
+    assert result.returncode == 1 and "stopped before it replaced the run that is there" in result.stderr and "requeue" not in log(folder)

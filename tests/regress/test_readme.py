@@ -154,7 +154,7 @@ def folder_of_the_repository(tmp_path_factory):
     tools = folder / "bin"
     tools.mkdir()
     fakes = {
-        "sbatch": 'while [[ $1 == --* ]]; do shift; done; exec bash "$@"\n',
+        "sbatch": 'while [[ $1 == --* ]]; do [[ $1 != --array* ]] || export SLURM_ARRAY_TASK_ID=0; shift; done; exec bash "$@"\n',
         "srun": 'while [[ $1 == -* ]]; do shift; done; exec mpirun --oversubscribe --bind-to none -n 3 "$@"\n',
     }
     for name, text in fakes.items():

@@ -231,6 +231,14 @@ def test_what_mpirun_says_of_errors(maniple, tmp_path):
         assert len(lines) == len(wanted) or code is None, result.stderr
 
 
+def test_stoppable_in_the_background(maniple, tmp_path):
+    """The signal goes to what `$!` names."""
+    script = ('. tools/common.sh; stoppable bash -c "trap \'exit 75\' USR1; touch $0/ready; while :; do sleep 0.1; done" & p=$!\n'
+              'until [ -e "$0/ready" ]; do sleep 0.1; done; kill -TERM $p; wait $p')
+    result = subprocess.run(["bash", "-c", script, tmp_path], cwd=maniple.root, timeout=20)
+    assert result.returncode == 75
+
+
 def test_ctrl_c_in_a_terminal_waits_for_a_slow_checkpoint(maniple, preload, tmp_path):
     """`stoppable` of tools/common.sh; mpirun by itself kills its ranks after two seconds."""
     log = tmp_path / "log"
