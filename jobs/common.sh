@@ -75,11 +75,17 @@ take_keys() {
   for argument in "${arguments[@]}"; do
     case $continues,$argument in
       yes,learning.resume=auto) auto=yes && continue ;;
-      yes,learning.resume=* | yes,output.overwrite=*) [ $later = no ] && anew=yes || continue ;;
+      yes,learning.resume=* | yes,output.overwrite=true) [ $later = no ] && anew=yes || continue ;;
     esac
     keys+=("$argument")
   done
   [ $auto = no ] || anew=no
+  # (a later start could not tell whether what is there is of this job)
+  case "$anew ${arguments[*]}" in
+    yes*" ensemble."*) refuse "found output.overwrite or learning.resume with an ensemble; allowed: a directory of its own for a new one" ;;
+    yes*" output.directory="* | no*) ;;
+    *) refuse "found output.overwrite or learning.resume without output.directory=; allowed: all of them among the arguments" ;;
+  esac
   [ $continues = no ] || [ $anew = yes ] || keys+=(learning.resume=auto)
 }
 

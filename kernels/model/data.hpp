@@ -123,7 +123,7 @@
   FIELD(qacc_sum, nv, narrow, "m/s^2 or rad/s^2", "weighted sum of RK4 accelerations")              \
   FIELD(act_dot_sum, na, narrow, "1/s", "weighted sum of RK4 activation rates")                     \
   FIELD(qH, nM, narrow, "kg", "M - h*qDeriv and then its factor")                                   \
-  FIELD(qH_upper, nunsymmetric, narrow, "kg", "of the integrator implicit: see implicit.hpp")       \
+  FIELD(qH_upper, nunsymmetric, narrow, "kg", "transposed rows of M - h*qDeriv")                    \
   FIELD(bias_velocity, nbiasbody, narrow, "1", "derivative of cvel by the velocity of a dof")       \
   FIELD(bias_acceleration, nbiasbody, narrow, "1/s", "derivative of the acceleration without qacc") \
   FIELD(bias_force, nbiasbody, narrow, "kg/s", "derivative of the force on a body")                 \

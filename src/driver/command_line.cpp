@@ -22,9 +22,10 @@ namespace maniple {
 bool is_override(const std::string& argument) {
   const auto equals = argument.find('=');
   std::error_code none;
-  // (no key has a slash before the equals sign, and a path may: the members of an ensemble are called by
-  // theirs)
-  return equals != std::string::npos && argument.find('/') > equals &&
+  // (a path may have an equals sign, too: the members of an ensemble are called by their keys. No key has a
+  // slash before its first dot, or begins with one)
+  return equals != std::string::npos && argument.front() != '.' &&
+         argument.find('/') > std::min(equals, argument.find('.')) &&
          !std::filesystem::exists(argument, none);
 }
 

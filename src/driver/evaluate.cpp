@@ -80,9 +80,10 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
   const LoadedPolicy loaded = load_policy(config, *simulation, session);
   info(fmt::format("policy of iteration {} from {}", loaded.iteration, config.control.checkpoint));
   if (!loaded.curricula.empty())
-    info(fmt::format(
-        "curricula of the checkpoint: {} (task.curricula.NAME.update=~ takes the deck's reset instead)",
-        loaded.curricula));
+    info(
+        fmt::format("curricula of the checkpoint: {} (task.curricula.NAME.update=~ uses the deck's initial "
+                    "value instead)",
+                    loaded.curricula));
 
   std::optional<EpisodeRecorder> episodes;
   const std::int64_t envs = simulation->partition().num_envs, wanted = wanted_episodes(config, envs);
@@ -115,7 +116,7 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
   ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "evaluate"),
                         session.collectives(), kEvaluationFile);
   results.write_series("evaluation/iteration", {static_cast<double>(loaded.iteration)}, "1",
-                       "iteration of the training, or update of imitate, whose policy acted");
+                       "iteration of the run whose policy acted");
   results.write_series("evaluation/episode_return", result.episode_return, "reward",
                        "sum of rewards of each episode");
   results.write_series("evaluation/episode_length", result.episode_length, "control steps",

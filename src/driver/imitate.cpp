@@ -108,7 +108,6 @@ std::string match_observations(const Config& config, const DemonstrationContents
     names.push_back(key.name);
     widths.push_back(key.width * config.data.frame_stack);
   }
-  if (names == task_names) return "";
   const std::string ours = blocks_text(task_names, task_widths), theirs = blocks_text(names, widths);
   const auto first_of = [](const std::vector<int>& sizes, std::size_t i) {
     return std::accumulate(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(i), 0);
@@ -118,16 +117,16 @@ std::string match_observations(const Config& config, const DemonstrationContents
     if (found == task_names.end()) continue;
     const auto place = static_cast<std::size_t>(found - task_names.begin());
     if (first_of(widths, i) != first_of(task_widths, place) || widths[i] != task_widths[place])
-      throw InputError(
-          config.where_of("data.observations"), "data.observations",
-          fmt::format("found {}, while the task observes {}", theirs, ours),
-          fmt::format("the names in the order of the task: '{}' is at another place there", names[i]));
+      throw InputError(config.where_of("data.observations"), "data.observations",
+                       fmt::format("found {}, while the task observes {}", theirs, ours),
+                       fmt::format("the task's order and sizes: there '{}' has other places", names[i]));
   }
+  if (names == task_names) return "";
   return fmt::format("observations of the demonstrations ({}) are those of the task ({}) by their order",
                      theirs, ours);
 }
 
-// Returns match_observations().
+// Refuses demonstrations of other sizes than the task's. Returns what match_observations() does.
 std::string check_task(const Config& config, const DemonstrationContents& contents,
                        const std::vector<int>& widths, int observations, int actions) {
   const int inputs = contents.observation_width * config.data.frame_stack;

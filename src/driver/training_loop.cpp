@@ -267,9 +267,7 @@ class TrainingLoop {
     checkpoints_.settle();
     best_.settle();
     best_.leave_earlier();
-    const bool trained = iteration_ > first_iteration_;
-    if (!stopped_ &&
-        (trained || checkpoint_steps_in(run_.config.output.directory + "/last/checkpoints").empty())) {
+    if (!stopped_ && !last_is_there()) {
       write_policy(last_);
       last_.settle();
     }
@@ -435,6 +433,18 @@ class TrainingLoop {
     run_.collectives.broadcast(&whole, sizeof whole, 0);
     if (whole != 0) results_path_ = path;
     return whole != 0;
+  }
+  // Whether an earlier start left the policy of this iteration, which then stays with its settings.
+  // Collective.
+  bool last_is_there() {
+    std::int64_t there = 0;
+    if (run_.collectives.rank() == 0 && iteration_ == first_iteration_) {
+      const std::vector<std::int64_t> steps =
+          checkpoint_steps_in(run_.config.output.directory + "/last/checkpoints");
+      there = !steps.empty() && steps.front() == iteration_ ? 1 : 0;
+    }
+    run_.collectives.broadcast(&there, sizeof there, 0);
+    return there != 0;
   }
   void save_results() {
     ResultsWriter results(run_.config.output.directory, run_.record, run_.collectives);

@@ -186,10 +186,11 @@ Rows expression_rows(const TaskConfig& config, const CompiledTask& task) {
                                                json_entry("every", duration_range(variable.every)),
                                                json_entry("once", json_truth(variable.once))})));
   for (const TermConfig& curriculum : config.curricula)
-    curricula.push_back(
-        json_entry(curriculum.name, json_object({json_entry("term", json_text(curriculum.term)),
-                                                 json_entry("reset", json_text(curriculum.reset)),
-                                                 json_entry("update", json_text(curriculum.update))})));
+    curricula.push_back(json_entry(
+        curriculum.name,
+        json_object({json_entry("term", curriculum.term.empty() ? "null" : json_text(curriculum.term)),
+                     json_entry("reset", json_text(curriculum.reset)),
+                     json_entry("update", json_text(curriculum.update))})));
   for (const CompiledVariable& variable : task.variables)
     if (variable.is_command) commands.push_back(json_entry(variable.name, std::to_string(variable.size)));
   return {json_entry("definitions", object(definitions, 1)), json_entry("variables", object(variables, 1)),

@@ -154,8 +154,11 @@ std::vector<Element> chosen(const Elements& elements, const TermConfig& term, co
     for (const std::size_t place : found) {
       // a pattern of joints does not mean the free joint of a base
       const bool free = elements.kind == ElementKind::joints && elements.all[place].size == 6;
-      if (!free || found.size() == 1) places.insert(place);
+      if (!free || known[place] == entry) places.insert(place);
     }
+    if (places.empty())
+      throw InputError(term.where_names, key + "." + kind, "'" + entry + "' matches free joints alone",
+                       "other joints, or the names of these");
   }
   std::vector<Element> result;
   for (const std::size_t place : places) result.push_back(elements.all[place]);

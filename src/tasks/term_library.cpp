@@ -201,13 +201,13 @@ std::vector<LibraryTerm> make_library() {
            each("contact_force(%)")),
       term(Kind::observation, "height_scan", kRootBodies,
            "height of the body above fixed geoms, measured below the points of a grid around it that "
-           "turns with it about z, minus height_offset; max_distance, from the body, where no geom is below. "
+           "turns with it about z, minus height_offset; max_distance - ray_offset where a ray meets nothing. "
            "Rays start at the body, or ray_offset above it, from where they see ground that is higher [m]",
            height_scan,
            {{"length", 1, "m", "length of the grid along the body's x", {1}},
             {"width", 1, "m", "width of the grid along the body's y", {1}},
             {"resolution", 1, "m", "spacing of its points", {0.1}},
-            {"max_distance", 1, "m", "length of the rays, above ray_offset", {10}},
+            {"max_distance", 1, "m", "length of the rays; must exceed ray_offset", {10}},
             {"height_offset", 1, "m", "height at which the observation is 0", {0}},
             {"ray_offset", 1, "m", "height above the body at which rays start", {0}, kNotNegative}}),
       // ---- rewards ----

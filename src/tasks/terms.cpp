@@ -48,10 +48,13 @@ void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConf
     for (const std::size_t index : found) {
       const int element = static_cast<int>(index);
       // a pattern means the joints that the term takes, ".*" all of them
-      if (scalar_joints && found.size() > 1 && !model.joints[index].is_scalar()) continue;
+      if (scalar_joints && known[index] != entry && !model.joints[index].is_scalar()) continue;
       if (std::find(request.elements.begin(), request.elements.end(), element) == request.elements.end())
         request.elements.push_back(element);
     }
+    if (request.elements.empty())
+      throw InputError(config.where_names, key + "." + kind,
+                       "'" + entry + "' matches ball and free joints alone", "hinge and slide joints");
   }
   if (config.names.empty() && term.names_kind != ElementKind::none) {
     if (term.names_default == DefaultNames::root_body) {

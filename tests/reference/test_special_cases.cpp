@@ -119,6 +119,23 @@ TEST_F(SpecialCases, AdhesionPullsAtWhatTouches) {
   }
 }
 
+// M keeps the rows of simple dofs diagonal, whatever a tendon with armature couples, and so does M - h*qDeriv
+// for all integrators but implicit.
+TEST_F(SpecialCases, TendonsCoupleSimpleDofs) {
+  for (const char* integrator : {"Euler", "RK4", "implicit", "implicitfast"}) {
+    SCOPED_TRACE(integrator);
+    load(std::string("<mujoco><option timestep='.01' integrator='") + integrator + R"('/><worldbody>
+        <body><joint name="a" type="slide" axis="1 0 0" damping="1"/><joint name="b" type="slide" axis="0 1 0"/>
+          <joint name="c" type="slide" axis="0 0 1"/><geom size=".1" mass="1"/></body>
+        <body pos="1 0 0"><freejoint name="f"/><geom size=".1" mass="1"/></body></worldbody>
+      <tendon><fixed name="t" armature=".7" damping="2"><joint joint="a" coef="1"/><joint joint="b" coef="-.5"/>
+        <joint joint="c" coef=".3"/></fixed></tendon>
+      <actuator><velocity tendon="t" kv="3"/><general joint="f" gear="1 2 0 0 1 3" biastype="affine" biasprm="0 0 -4"/>
+      </actuator></mujoco>)");
+    expect_equal_steps(2);
+  }
+}
+
 // Where a coupling does not move its second joint in a pose, dense rows leave that joint's tree alone and
 // sparse rows join both trees to an island. An island's sweeps end by its own improvement, so that the
 // islands decide how far a solver that is stopped early gets.

@@ -194,7 +194,7 @@ def test_the_contract_alone_drives_mujoco(maniple, tmp_path):
     assert driver.contract["command_terms"]["wish_for"] == {
         "term": None, "expression": "uniform(0, wish, 2)", "every": [3, 3], "components": []}
     assert driver.contract["variables"] == {"gait": {"reset": "uniform(1, 2)", "update": "", "every": [4, 5], "once": False}}
-    assert driver.contract["curricula"] == {"wish": {"term": "", "reset": "0", "update": ""}}
+    assert driver.contract["curricula"] == {"wish": {"term": None, "reset": "0", "update": ""}}
     metadata = {entry.key: entry.value for entry in onnx.load(run / "policy.onnx").metadata_props}
     assert json.loads(metadata["curricula"]) == {"wish": 0}
     names = [row["name"] for row in driver.contract["observations"]]

@@ -171,12 +171,12 @@ def test_observations_are_matched_by_name(maniple, tmp_path):
     deck = ["inputs/tasks/isaac_cartpole.yaml", "inputs/imitate/bc.yaml", "learning.batch_size=32", "learning.steps=1"]
     rng = np.random.default_rng(5)
 
-    def told(*keys, names=("joint_pos_rel", "joint_vel_rel"), exit_code=0):
+    def told(*keys, names=("joint_pos_rel", "joint_vel_rel"), widths=(2, 2), exit_code=0):
         path = tmp_path / "demos.hdf5"
         with h5py.File(path, "w") as file:
             for number in range(4):
-                for name in names:
-                    file[f"data/demo_{number}/obs/{name}"] = rng.normal(size=(30, 2))
+                for name, width in zip(names, widths):
+                    file[f"data/demo_{number}/obs/{name}"] = rng.normal(size=(30, width))
                 file[f"data/demo_{number}/actions"] = rng.uniform(-1, 1, (30, 1))
         results = [maniple(verb, *deck, *keys, f"data.file={path}", f"output.directory={tmp_path / 'run'}", "output.overwrite=true",
                            exit_code=exit_code) for verb in ("validate", "imitate")]
@@ -186,6 +186,7 @@ def test_observations_are_matched_by_name(maniple, tmp_path):
     assert "by their order" not in told()
     task = "while the task observes joint_pos_rel 2, joint_vel_rel 2; "
     assert f"found joint_vel_rel 2, joint_pos_rel 2, {task}" in told("data.observations=[joint_vel_rel, joint_pos_rel]", exit_code=2)
+    assert f"found joint_pos_rel 1, joint_vel_rel 3, {task}" in told(widths=(1, 3), exit_code=2)
     assert f"found a_vel 2, joint_pos_rel 2, {task}" in told(names=("a_vel", "joint_pos_rel"), exit_code=2)
     assert ("observations of the demonstrations (joint_pos_rel 2, vel 2) are those of the task (joint_pos_rel 2, joint_vel_rel 2) by "
             "their order") in told("data.observations=[joint_pos_rel, vel]", names=("vel", "joint_pos_rel"))

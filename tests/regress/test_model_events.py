@@ -313,6 +313,10 @@ def test_a_pattern_of_joints_leaves_the_base_alone(maniple, deck, tmp_path):
                     observed=["dof_damping"], num_envs=2)
         found = rollout(maniple, path, tmp_path / name, steps=1, ranks=1)["observation"]
         np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape))
+    for event in ("{field: dof_damping, joints: [\"r..t\"], mode: startup, operation: abs, ranges: [2, 2]}",):
+        path = deck(events=f"{{damping: {event}}}", observed=["dof_damping"])
+        assert "'r..t' matches free joints alone" in maniple("validate", path, ranks=0, exit_code=2).stderr
+    path = deck(events="{}", observed=["qpos"])
     # terms take the joints that they are for
     path.write_text(path.read_text().replace("  rewards:\n", "  rewards:\n    still: {term: joint_vel_l2, joints: [\".*\"], weight: -1}\n"))
     told = maniple("validate", path, ranks=0).stdout

@@ -252,6 +252,10 @@ def test_a_resume_with_nothing_left_completes_the_results(maniple, trained):
     assert f"results: {path}" in done(maniple, *resume, "learning.gamma=0.5")
     assert [file.read_bytes() for file in files] == before
     before = before[0]
+    # (but that of an earlier end is no last policy)
+    files[2].rename(files[2].with_name("2.h5"))
+    done(maniple, *resume)
+    assert files[2].exists()
     assert f"results: {path}" in done(maniple, *resume)
     assert path.read_bytes() == before
 

@@ -216,7 +216,7 @@ class Run:
     def evaluated_earlier(self) -> str:
         """Says so where the evaluation is of an earlier policy than the newest one; "": it is not, or nothing tells."""
         done, rows = self.evaluation.get("iteration"), self.metrics.get("iteration")
-        if done is None or rows is None or not len(rows) or done[0] >= rows[-1] or "/best" in self.evaluation_deck:
+        if done is None or rows is None or not len(rows) or done[0] >= rows[-1] or re.search(r"^\s*checkpoint: .*/best", self.evaluation_deck, re.M):
             return ""
         return (f"{self.directory}: the evaluation is of the policy of iteration {int(done[0])}, the newest is of iteration "
                 f"{int(rows[-1])}: maniple evaluate {self.directory}")
@@ -370,6 +370,8 @@ def show(path):
         if earlier := run.evaluated_earlier():
             print(f"warning: {earlier}", file=sys.stderr)
         for name, values in run.evaluation.items():
+            if name == "iteration":
+                continue
             print(f"{run.evaluation.told(name):32s} {len(values):6d} episodes   mean {np.mean(values):.6g}")
 
 

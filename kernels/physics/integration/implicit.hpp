@@ -10,7 +10,7 @@ namespace maniple {
 
 // Writes bias_velocity, bias_acceleration and bias_force of the bodies that dof j moves: the derivatives by
 // its velocity of cvel, of the acceleration without qacc, and of the force on the body with all that it
-// carries. One column of mjd_comVel_vel and mjd_rne_vel. (These bodies follow each other.)
+// carries. One column of mjd_comVel_vel and mjd_rne_vel. (These bodies are numbered consecutively.)
 template <class V>
 MANIPLE_FUNCTION void bias_derivatives(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                        int j) {
@@ -65,7 +65,7 @@ MANIPLE_FUNCTION void add_bias_derivative(const Model<ScalarOf<V>>& m, const Sta
   }
 }
 
-// In place: qH and qH_upper become L and U of U*L, U with a diagonal of ones, which fills no element in
+// In place: qH and qH_upper become L and U of U*L, U with a diagonal of ones, without fill-in
 // (mju_factorLUSparse). Where a pivot is zero the result is not finite; MuJoCo ends the program there.
 template <class V>
 MANIPLE_FUNCTION void factor_unsymmetric(const Model<ScalarOf<V>>& m, const Data<V>& d) {

@@ -1,5 +1,5 @@
 // The integrators: semi-implicit Euler with implicit damping, RK4 and implicitfast (mj_Euler,
-// mj_RungeKutta, mj_implicit); implicit.hpp has the fourth. They advance the state in place.
+// mj_RungeKutta, mj_implicit); implicit.hpp has implicit. They advance the state in place.
 #pragma once
 
 #include "kernels/physics/smooth/actuation.hpp"

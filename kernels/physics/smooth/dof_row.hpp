@@ -29,23 +29,24 @@ struct DofRow {
   }
 };
 
-// Is the row of a dof kept diagonal in matrices packed as qM: it is simple, and the matrix is symmetric.
+// Is the row of a dof kept diagonal in M - h*qDeriv: it is simple, as in M, and the integrator is not
+// implicit, whose matrix has all elements.
 template <class T>
 MANIPLE_FUNCTION bool keeps_diagonal(const Model<T>& m, int dof) {
   return m.dof_simplenum[dof] > 0 && m.integrator != implicit;
 }
 
 // Adds scale * row' row to a matrix packed as qM. Such a matrix has no elements for dofs of different
-// branches: as in MuJoCo, their products are left out, and so are those of simple dofs off
-// the diagonal, unless the integrator is implicit.
+// branches: as in MuJoCo, their products are left out, and so are those of simple dofs off the diagonal, in M
+// (`of_inertia`) of all of them.
 template <class V>
 MANIPLE_FUNCTION void add_product(const Model<ScalarOf<V>>& m, const DofRow<V>& row, V scale,
-                                  const DataField<V>& matrix) {
+                                  const DataField<V>& matrix, bool of_inertia = false) {
   for (int a = 0; a < row.count; ++a) {
     const int dof = row.dofs[a];
     const V factor = row[a] * scale;
     matrix[m.dof_Madr[dof]] += factor * row[a];
-    if (keeps_diagonal(m, dof)) continue;
+    if (of_inertia ? m.dof_simplenum[dof] > 0 : keeps_diagonal(m, dof)) continue;
     int address = m.dof_Madr[dof], ancestor = dof;
     for (int b = a - 1; b >= 0; --b) {
       while (ancestor > row.dofs[b]) {

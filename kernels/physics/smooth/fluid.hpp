@@ -1,7 +1,7 @@
 // Forces of a fluid that fills the world, with wind, on the box that has each body's inertia (mj_fluid,
-// mj_inertiaBoxFluidModel), and their derivative for implicitfast (mjd_inertiaBoxFluid). The box is constant:
-// along each axis of the inertial frame the force is -(viscous + drag |v|) v, with coefficients that the
-// model knows (body_fluid), and likewise the torque.
+// mj_inertiaBoxFluidModel), and their derivative for implicitfast and implicit (mjd_inertiaBoxFluid). The box
+// is constant: along each axis of the inertial frame the force is -(viscous + drag |v|) v, with coefficients
+// that the model knows (body_fluid), and likewise the torque.
 #pragma once
 
 #include "kernels/model/lane_model.hpp"

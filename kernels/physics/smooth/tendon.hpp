@@ -1,7 +1,7 @@
 // Tendons: lengths, velocities, springs with a deadband, dampers, armature, and their part of the matrix of
-// implicitfast (mj_tendon, mj_springdamper, mj_tendonArmature, mj_tendonBias, mjd_passive_vel). The Jacobian
-// of a spatial tendon (spatial_tendon.hpp) depends on the pose; the length of a fixed one is a weighted sum
-// of joint positions, so that its Jacobian is constant.
+// implicitfast and implicit (mj_tendon, mj_springdamper, mj_tendonArmature, mj_tendonBias, mjd_passive_vel).
+// The Jacobian of a spatial tendon (spatial_tendon.hpp) depends on the pose; the length of a fixed one is a
+// weighted sum of joint positions, so that its Jacobian is constant.
 #pragma once
 
 #include "kernels/model/data.hpp"
@@ -51,7 +51,7 @@ template <class V>
 MANIPLE_FUNCTION void add_tendon_inertia(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   for (int t = 0; t < m.ntendon; ++t)
     if (m.tendon_totalarmature[t] != 0)
-      add_product(m, tendon_jacobian(m, d, t), V(m.tendon_totalarmature[t]), d.qM);
+      add_product(m, tendon_jacobian(m, d, t), V(m.tendon_totalarmature[t]), d.qM, true);
 }
 // Adds the forces that their Jacobians make by changing to qfrc_bias.
 template <class V>
