@@ -361,8 +361,8 @@ def test_curricula(maniple, deck, tmp_path):
     assert len(digests) == 1
     run = metrics(tmp_path / "1")
     np.testing.assert_array_equal(run["curriculum_level"], [.25, .25, .75, 1.25, 1.75, 2.25])
-    # episodes of 25 steps end in iterations 4 and 7 of 8 steps each; before, their length is not known
-    np.testing.assert_array_equal(run["curriculum_slow"], [1, 1, 1, 1, .5, .25])
+    # episodes of 25 steps end in iterations 4 and 7 of 8 steps each; in others the update waits
+    np.testing.assert_array_equal(run["curriculum_slow"], [1, 1, 1, 1, .5, .5])
     # weight 2, times the control step of 0.02 s, times the levels of the steps of an episode
     expected = 2 * .02 * (16 * .25 + 8 * .75 + 1 * 1.25)
     np.testing.assert_allclose(run["reward_one"][3], expected, rtol=1e-5)

@@ -106,12 +106,11 @@ WIDE_MESH = '<asset><mesh name="mesh" builtin="cone" params="129 1" scale=".1 .1
 FIELD = '<asset><hfield name="field" nrow="2" ncol="2" size="1 1 .1 .1"/></asset>'
 # of each row: models that are stepped, and models that are refused, each with the keys that let it be stepped
 ELEMENTS = {
-    "option": (sections(*(f'<option integrator="{name}"/>' for name in ("Euler", "RK4", "implicitfast")),
+    "option": (sections(*(f'<option integrator="{name}"/>' for name in ("Euler", "RK4", "implicit", "implicitfast")),
                         '<option solver="PGS"/>', '<option cone="elliptic"/>', '<option solver="CG" timestep="0.001" gravity="0 0 -1" impratio="10"/>',
                         '<option wind="1 0 0" density="1.2" viscosity="2e-5" tolerance="1e-6"/>',
                         '<option noslip_iterations="3" noslip_tolerance="1e-5"/>'),
-               {mjcf('<option integrator="implicit"/>'): "simulation.integrator=implicitfast",
-                mjcf('<option integrator="discrete"/>'): "simulation.integrator=Euler",
+               {mjcf('<option integrator="discrete"/>'): "simulation.integrator=Euler",
                 mjcf('<option cone="elliptic" solver="PGS"/>'): "simulation.solver=Newton",
                 mjcf('<option noslip_iterations="3" solver="PGS"/>'): "simulation.solver=Newton"}),
     "flag": (sections('<option><flag gravity="disable" warmstart="disable" eulerdamp="disable"/></option>'),
