@@ -109,14 +109,14 @@ std::string match_observations(const Config& config, const DemonstrationContents
     widths.push_back(key.width * config.data.frame_stack);
   }
   const std::string ours = blocks_text(task_names, task_widths), theirs = blocks_text(names, widths);
-  const auto first_of = [](const std::vector<int>& sizes, std::size_t i) {
-    return std::accumulate(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(i), 0);
-  };
+  std::vector<int> places(names.size()), task_places(task_names.size());
+  std::exclusive_scan(widths.begin(), widths.end(), places.begin(), 0);
+  std::exclusive_scan(task_widths.begin(), task_widths.end(), task_places.begin(), 0);
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto found = std::find(task_names.begin(), task_names.end(), names[i]);
     if (found == task_names.end()) continue;
-    const auto place = static_cast<std::size_t>(found - task_names.begin());
-    if (first_of(widths, i) != first_of(task_widths, place) || widths[i] != task_widths[place])
+    const auto k = static_cast<std::size_t>(found - task_names.begin());
+    if (places[i] != task_places[k] || widths[i] != task_widths[k])
       throw InputError(config.where_of("data.observations"), "data.observations",
                        fmt::format("found {}, while the task observes {}", theirs, ours),
                        fmt::format("the task's order and sizes: there '{}' has other places", names[i]));

@@ -258,8 +258,7 @@ class Inspection {
     if (m_.opt.integrator > mjINT_IMPLICITFAST)
       option("option", "integrator",
              "option integrator=\"discrete\" (simulation.integrator: Euler, RK4, implicit or implicitfast "
-             "chooses "
-             "another)");
+             "chooses another)");
     if (m_.opt.enableflags & mjENBL_SLEEP)
       option("flag", "sleep", "flag sleep=\"enable\" (simulation.disable: [sleep] switches it off)");
     if (m_.opt.enableflags & mjENBL_IPC)

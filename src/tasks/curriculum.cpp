@@ -56,10 +56,6 @@ void check_names(const ExpressionSource& source, const std::vector<std::string>&
   });
 }
 
-}  // namespace
-
-namespace {
-
 // Whether a metric of a training is one of the episodes that ended, last known in an iteration that ends
 // none.
 bool is_of_episodes(const std::string& metric) {

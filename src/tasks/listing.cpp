@@ -251,8 +251,7 @@ std::string metrics_text() {
          "# An update that reads episode_return, mean_episode_steps, episode_return_100, reward_*, "
          "termination_* or metric_* waits\n"
          "# where no episode ended in an iteration (episodes is 0): its curriculum keeps its value until "
-         "some "
-         "do.\n";
+         "some do.\n";
 }
 
 std::string quantities_text() {

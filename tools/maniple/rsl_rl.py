@@ -19,7 +19,6 @@ from tensordict import TensorDict
 from maniple.decks import Deck
 from maniple.vector_env import make_vec
 
-
 # what rsl_rl's logger shows of a kind of number of an episode
 GROUPS = {"reward": "Episode_Reward", "termination": "Episode_Termination", "metric": "Metrics"}
 

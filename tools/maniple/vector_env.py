@@ -218,7 +218,7 @@ class VectorEnv(GymnasiumVectorEnv):
             failure = ValueError(str(error))
         try:
             if self._comm is not None:
-                _agree(self._comm, failure, f"{name} = {value}", "values of a curriculum")
+                _agree(self._comm, failure, f"{name} = {value}", "values of a curriculum", "the same")
             if failure is not None:
                 raise failure
         except Exception:
@@ -325,12 +325,12 @@ class VectorEnv(GymnasiumVectorEnv):
         return infos | {"final_obs": final, "_final_obs": ended.copy(), "final_info": dict(infos), "_final_info": ended.copy()}
 
 
-def _agree(comm: Any, failure: BaseException | None, given: str | None, what: str = "decks") -> None:
+def _agree(comm: Any, failure: BaseException | None, given: str | None, what: str = "decks",
+           allowed: str = "the same deck, seed and overrides") -> None:
     """Raises the message of the first rank that failed on every rank; ValueError where ranks were given different ones."""
     told = comm.allgather((failure is not None and type(failure).__name__, str(failure or ""), given))
     for kind, text, _ in told:
         if kind:
             raise (ValueError if kind == "ValueError" else RuntimeError)(text) from failure
     if any(other != told[0][2] for _, _, other in told):
-        allowed = "the same deck, seed and overrides" if what == "decks" else "the same"
         raise ValueError(f"comm: found different {what} on its ranks; allowed: {allowed} on all of them")
