@@ -84,6 +84,8 @@ MANIPLE_FUNCTION Banks<V> banks_of(const Task<ScalarOf<V>>& task, const TaskLane
   banks[Bank::random] = lanes.scratch.from(task.first_random());
   banks[Bank::contact] = lanes.scratch.from(task.first_contact());
   banks[Bank::ray] = lanes.scratch.from(task.first_ray());
+  banks[Bank::motion] = lanes.scratch;  // never read
+  banks.motion = task.motion;
   return banks;
 }
 
@@ -375,6 +377,8 @@ template <class V>
 MANIPLE_FUNCTION void observe_final(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes) {
   const Varying<V> copy = lanes.scratch.from(task.first_copy());
   for (int i = 0; i < task_elements(task); ++i) copy[i] = lanes.fields[i];
+  // the frame that the next action would have been for
+  if (task.num_motions > 0) copy[task_layout(task).motion_frame] += V(1);
   Banks<V> banks = banks_of(task, lanes);
   banks[Bank::task] = copy;
   banks[Bank::kept] = copy.from(task_layout(task).kept);

@@ -12,6 +12,7 @@ namespace maniple {
 template <class V>
 struct Banks {
   Varying<V> bank[kBanks];
+  MotionView<ScalarOf<V>> motion;
 
   MANIPLE_FUNCTION Varying<V>& operator[](Bank which) { return bank[static_cast<int>(which)]; }
   MANIPLE_FUNCTION const Varying<V>& operator[](Bank which) const { return bank[static_cast<int>(which)]; }
@@ -33,6 +34,19 @@ MANIPLE_FUNCTION V floor(V x) {
 template <class V>
 MANIPLE_FUNCTION V truth(MaskOf<V> mask) {
   return select(mask, V(1), V(0));
+}
+
+// Number `column` of the frame that each lane names; beyond the ends of the motion its first or last one.
+template <class V>
+MANIPLE_FUNCTION V look_up(const MotionView<ScalarOf<V>>& motion, V frames, int column) {
+  V result;
+  for (int i = 0; i < lane_width<V>; ++i) {
+    const ScalarOf<V> given = get_lane(frames, i);
+    const int last = motion.frames - 1;
+    const int frame = !(given > 0) ? 0 : given < last ? static_cast<int>(given) : last;
+    set_lane(result, i, motion.numbers[frame * motion.numbers_of_frame + column]);
+  }
+  return result;
 }
 
 // Executes the program. Reserved registers and inputs must have been set.

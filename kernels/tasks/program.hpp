@@ -46,7 +46,8 @@ namespace maniple {
   OPERATION(arc_sine, 1, asin(a), std::asin(a), "arc sine [rad]")                                       \
   OPERATION(arc_cosine, 1, acos(a), std::acos(a), "arc cosine [rad]")                                   \
   OPERATION(arc_tangent2, 2, atan2(a, V(b)), std::atan2(a, b), "angle of the point (b, a) [rad]")       \
-  OPERATION(power, 2, pow(a, V(b)), std::pow(a, b), "a to the b")
+  OPERATION(power, 2, pow(a, V(b)), std::pow(a, b), "a to the b")                                       \
+  OPERATION(look_up, 2, look_up<V>(banks.motion, a, i.b), a, "number b of frame a of the motion")
 
 enum class Operation : std::uint8_t {
 #define MANIPLE_OPERATION(name, operands, of_lanes, of_numbers, meaning) name,
@@ -68,6 +69,7 @@ enum class Bank : std::uint8_t {
   output,           // what the program computes
   ray,              // answers to the task's ray queries, one for each ray
   stepped_contact,  // answers to contact queries as each physics step left them: PhysicsBatch's
+  motion,           // numbers of a frame of the reference motion, which look_up alone reads
   count
 };
 inline constexpr int kBanks = static_cast<int>(Bank::count);
@@ -107,6 +109,14 @@ struct Instruction {
 
 // How much of Data must belong to the current state before a program runs.
 enum class Derived : int { none, kinematics, forward };
+
+// The motion that robots are to follow, the same for all environments: frames one after the other.
+template <class T>
+struct MotionView {
+  const T* numbers = nullptr;  // [frame][number of a frame]
+  int numbers_of_frame = 0;
+  int frames = 0;
+};
 
 // Instructions in device memory.
 struct ProgramView {
@@ -174,6 +184,7 @@ struct Task : TaskSizes {
   int num_rays = 0;
   const int* ray_geoms = nullptr;  // of one query after the other
   TerrainView<T> terrain;
+  MotionView<T> motion;
 
   // Lane values that one pack needs: registers, outputs, random numbers, answers about contacts and rays, a
   // copy of the task's state.

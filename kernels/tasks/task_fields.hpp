@@ -15,6 +15,7 @@ namespace maniple {
   SIZE(num_observations, "components of the observation")                                       \
   SIZE(num_critic_observations, "components of the observation that the critic has for itself") \
   SIZE(num_terrains, "1: the task has a terrain")                                               \
+  SIZE(num_motions, "1: the task has a reference motion")                                       \
   SIZE(num_memory, "values that prev() keeps")                                                  \
   SIZE(num_kept, "values of variables, timers and histories")                                   \
   SIZE(num_reward_terms, "rewards that make up the reward")                                     \
@@ -29,6 +30,7 @@ namespace maniple {
   FIELD(terrain_level, num_terrains, "1", "row of the environment's cell of the terrain")           \
   FIELD(terrain_type, num_terrains, "1", "number of the cell's sub-terrain, from 0")                \
   FIELD(terrain_origin, 3 * num_terrains, "m", "where robots stand in the cell")                    \
+  FIELD(motion_frame, num_motions, "1", "frame of the reference motion, from 0")                    \
   FIELD(memory, num_memory, "task", "values at the previous control step that prev() reads")        \
   FIELD(kept, num_kept, "task", "variables, timers, biases and histories of the task")              \
   FIELD(episode_return, 1, "reward", "sum of rewards since the reset")                              \

@@ -60,6 +60,7 @@ enum class SelfTestTime { automatic, always, never };
 enum class StatisticChoice { mean, sum, last, min, max };  // of the control steps of an episode
 enum class UpdateTime { step, observation };               // of a variable: before rewards, or after them
 enum class EventMode { reset, interval, startup };
+enum class SamplingMode { adaptive, uniform, start };  // of the frames that episodes begin with
 // Generators of sub-terrains, by the names of Isaac Lab's configurations.
 enum class SubTerrainType {
   flat,
@@ -168,6 +169,8 @@ template <>
 inline constexpr std::array kTextsOf<ObstacleHeightMode>{"choice", "fixed"};
 template <>
 inline constexpr std::array kTextsOf<EventMode>{"reset", "interval", "startup"};
+template <>
+inline constexpr std::array kTextsOf<SamplingMode>{"adaptive", "uniform", "start"};
 template <>
 inline constexpr std::array kTextsOf<FieldOperation>{"", "scale", "add", "abs"};
 template <>
@@ -366,8 +369,11 @@ struct TermConfig {
   bool shared_random = false;                         // one draw for all elements
   StatisticChoice statistic = StatisticChoice::mean;  // metrics
   std::string command;                                // the command that a term is about
-  std::string curriculum;                             // rewards: which curriculum multiplies the weight
-  std::map<std::string, SourceLocation> where_keys;   // of the values of the keys above
+  std::string file;                                   // commands: of a motion
+  std::string anchor_body;                            // commands: of a motion; "": the first body
+  SamplingMode sampling_mode = SamplingMode::adaptive;
+  std::string curriculum;                            // rewards: which curriculum multiplies the weight
+  std::map<std::string, SourceLocation> where_keys;  // of the values of the keys above
 
   // Of a key's value or a parameter; of the term where that is not given.
   const SourceLocation& where_of(const std::string& key) const {

@@ -128,6 +128,14 @@ void resolve_files(Config& config, const std::string& member, bool needs_model, 
                                  : "tools/datasets.py convert writes one of other layouts)"));
     });
 
+  for (TermConfig& command : config.task.commands)
+    if (!command.file.empty())
+      mistakes.gather([&] {
+        command.file =
+            existing_file(command.file, command.where_of("file"), "task.commands." + command.name + ".file",
+                          false, "a motion in mjlab's format (.npz)");
+      });
+
   if (std::string& file = config.learning.warm_start; !file.empty())
     find(file, "learning.warm_start", true, "a checkpoint file or the directory of a run");
 

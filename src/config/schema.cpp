@@ -315,6 +315,9 @@ const std::vector<TermKey>& term_schema() {
       TERM_KEY("ranges", ranges, kEvents, anything(), "field", "Range of the random values, [low, high], of a Gaussian [mean, deviation]: numbers or expressions of curricula, for all elements, or a mapping from components (0, 1, ...) or name patterns. Masses, damping, friction and other nonnegative fields are clipped at 0"),
       TERM_KEY("shared_random", shared_random, kEvents, anything(), "", "One random value for all elements"),
       TERM_KEY("command", command, kObservations | kRewards | kTerminations | kCurricula, anything(), "", "Command that the term uses; default: the only one"),
+      TERM_KEY("file", file, kCommands, anything(), "", "Motion of the term motion_command, an .npz file in mjlab's format, relative to the deck"),
+      TERM_KEY("anchor_body", anchor_body, kCommands, anything(), "", "Tracked body of a motion_command at whose place and heading the motion is compared with the robot; default: the first of bodies"),
+      TERM_KEY("sampling_mode", sampling_mode, kCommands, anything(), "", "First frames of a motion_command. adaptive: more often where episodes fail; uniform: any; start: the first one"),
       TERM_KEY("statistic", statistic, kMetrics, anything(), "", "Statistic of the values in the control steps of an episode"),
       TERM_KEY("time_out", time_out, kTerminations, anything(), "", "Truncation of the episode in place of failure"),
   };

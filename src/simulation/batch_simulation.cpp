@@ -16,6 +16,7 @@
 #include "src/model_import/vary.hpp"
 #include "src/simulation/environment_blocks.hpp"
 #include "src/tasks/model_events.hpp"
+#include "src/tasks/motion.hpp"
 
 namespace maniple {
 namespace {
@@ -107,6 +108,8 @@ BatchSimulation<T>::BatchSimulation(const Config& config, Prepared prepared, int
 template <class T>
 void BatchSimulation<T>::allocate_task() {
   for (const CompiledCurriculum& curriculum : task_.curricula) curricula_.push_back(curriculum.initial);
+  if (task_.motion && task_.motion->sampling_mode == SamplingMode::adaptive)
+    sampling_ = MotionSampling(*task_.motion);
   task_batch_.task = device_task_.task();
   task_batch_.task.terrain.num_envs = partition_.num_envs;
   task_batch_.seed = config_.batch.seed;
@@ -186,6 +189,8 @@ void BatchSimulation<T>::record_fields(const OutputConfig& output) {
     }
     for (const auto& field : transition_fields<TiledView<T>>(task_))
       if (field.name == name) record(field, task_batch_.transition.*field.member, 0);
+    for (const FieldInfo& field : place_fields(task_))
+      if (field.name == name) record(field, task_batch_.fields, field.first);
     for (const CompiledVariable& variable : task_.variables)
       if (variable.field() == name)
         record(TrajectoryField{name, "task",
@@ -369,17 +374,25 @@ void BatchSimulation<T>::keep_final_observation() {
 template <class T>
 void BatchSimulation<T>::advance_curricula(const std::map<std::string, double>& metrics,
                                            Collectives& collectives) {
-  if (curricula_.empty()) return;
+  if (curricula_.empty() && !sampling_) return;
   std::map<std::string, double> names = metrics;
-  if (!task_.variable_means.empty()) {
+  if (!task_.variable_means.empty() || sampling_) {
     const HostTiles<T> fields(task_batch_.fields);
     const int kept = field_named(task_fields(task_), "kept").first;
     std::vector<double> values(static_cast<std::size_t>(partition_.envs()));
-    for (const VariableMean& mean : task_.variable_means) {
+    const auto mean_of = [&](int element) {
       for (std::int64_t env = 0; env < partition_.envs(); ++env)
         values[static_cast<std::size_t>(env)] =
-            static_cast<double>(fields.env(env)[(kept + mean.element) * kTileWidth]);
-      names[mean.name] = exact_mean(values, partition_.num_envs, collectives);
+            static_cast<double>(fields.env(env)[(kept + element) * kTileWidth]);
+      return exact_mean(values, partition_.num_envs, collectives);
+    };
+    for (const VariableMean& mean : task_.variable_means) names[mean.name] = mean_of(mean.element);
+    if (sampling_) {
+      std::vector<double> failures(static_cast<std::size_t>(task_.motion->bins));
+      for (std::size_t bin = 0; bin < failures.size(); ++bin)
+        failures[bin] = std::round(mean_of(task_.first_motion_failure + static_cast<int>(bin)) *
+                                   static_cast<double>(partition_.num_envs));
+      sampling_->advance(failures, metrics.at("control_steps"));
     }
   }
   const AdvancedCurricula next = advance(task_.curricula, curricula_, names, task_.numbers);
@@ -390,7 +403,15 @@ void BatchSimulation<T>::advance_curricula(const std::map<std::string, double>& 
                        task_.curricula[i].update.key, metrics.at("iteration"), curricula_[i]));
   check_numbers(config_.task, task_.curricula, curricula_, task_.numbers,
                 fmt::format("has become, by curricula in iteration {},", metrics.at("iteration")));
-  device_task_.set_curricula(curricula_);
+  show_curricula();
+}
+
+template <class T>
+void BatchSimulation<T>::show_curricula() {
+  std::vector<double> values = curricula_;
+  if (sampling_)
+    for (const double sum : sampling_->cumulative()) values.push_back(sum);
+  device_task_.set_changing(values);
 }
 
 template <class T>
@@ -412,7 +433,7 @@ std::vector<std::pair<std::string, double>> BatchSimulation<T>::curricula() cons
 template <class T>
 void BatchSimulation<T>::set_curricula(const std::vector<std::pair<std::string, double>>& values) {
   for (std::size_t i = 0; i < curricula_.size(); ++i) curricula_[i] = values[i].second;
-  device_task_.set_curricula(curricula_);
+  show_curricula();
 }
 
 template <class T>
@@ -530,6 +551,15 @@ void BatchSimulation<T>::describe(Archive& archive) {
                   "control step of the last of them");
   if (!has_task()) return;
   describe_curricula(archive);
+  if (sampling_) {
+    const std::size_t bins = sampling_->failed().size();
+    archive.replicated("motion/failed", sampling_->failed().data(), bins, "1",
+                       "running mean of the episodes that failed in a control step, by part of the motion");
+    archive.replicated("motion/counted", sampling_->counted().data(), bins, "1",
+                       "episodes that failed so far, by part of the motion");
+    archive.replicated("motion/control_step", &sampling_->control_step(), 1, "1",
+                       "control steps of each environment so far");
+  }
   T* const fields = host_copies_.add(task_batch_.fields);
   for (const FieldInfo& field : task_fields(task_))
     archive.per_env(std::string("task/") + field.name, fields,
@@ -554,7 +584,7 @@ void BatchSimulation<T>::restored() {
   // one that nothing updates is the deck's own, whatever a training has made of it
   for (std::size_t i = 0; i < curricula_.size(); ++i)
     if (task_.curricula[i].update.text.empty()) curricula_[i] = task_.curricula[i].initial;
-  device_task_.set_curricula(curricula_);
+  show_curricula();
   if (has_task()) show_to_learning();
 }
 
@@ -572,8 +602,16 @@ void check_trajectory_fields(const Config& config, const ModelSizes& sizes) {
     for (const auto& field : transition_fields({})) allowed.emplace_back(field.name);
     for (const TermConfig& term : config.task.variables)
       allowed.push_back(CompiledVariable{.name = term.name}.field());
-    for (const TermConfig& term : config.task.commands)
+    const bool has_motion = motion_command_of(config.task) < config.task.commands.size();
+    for (const FieldInfo& field : place_fields(
+             {.num_terrains = config.model.terrain.present() ? 1 : 0, .num_motions = has_motion ? 1 : 0}))
+      allowed.emplace_back(field.name);
+    for (const TermConfig& term : config.task.commands) {
       allowed.push_back(CompiledVariable{.name = term.name, .is_command = true}.field());
+      if (term.term == kMotionTerm)
+        for (const char* const relative : kRelativePoses)
+          allowed.push_back(CompiledVariable{.name = term.name + relative}.field());
+    }
   }
   const bool recorded = output.trajectory_every > 0;
   for (auto asked = output.trajectory_fields.begin(); asked != output.trajectory_fields.end(); ++asked) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 
 #include "kernels/model/field_info.hpp"
@@ -13,6 +14,7 @@
 #include "src/simulation/tile_rows.hpp"
 #include "src/tasks/device_model.hpp"
 #include "src/tasks/device_task.hpp"
+#include "src/tasks/motion_sampling.hpp"
 #include "src/tasks/task.hpp"
 #include "src/tasks/task_digest.hpp"
 
@@ -115,8 +117,12 @@ class BatchSimulation final : public Simulation {
   const CompiledTask& task_ = prepared_.task;
   Partition partition_;
   std::int64_t control_step_ = 0;
+  // Gives the device the values of curricula and the sampling of the motion.
+  void show_curricula();
+
   std::vector<double> curricula_;  // values of the task's
-  std::set<std::size_t> stuck_;    // curricula that were said to have no next value
+  std::optional<MotionSampling> sampling_;
+  std::set<std::size_t> stuck_;  // curricula that were said to have no next value
   std::vector<FieldInfo> state_fields_;
   std::vector<RecordedField> recorded_fields_;
   DeviceModel<T> device_model_;

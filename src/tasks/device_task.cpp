@@ -2,6 +2,7 @@
 
 #include "src/base/to_device.hpp"
 #include "src/model_import/terrain.hpp"
+#include "src/tasks/motion.hpp"
 
 namespace maniple {
 template <class T, class Space>
@@ -67,6 +68,14 @@ DeviceTask<T, Space>::DeviceTask(const CompiledTask& task) {
                      .holds = false};
   }
 
+  if (task.motion) {
+    const std::vector<T> numbers(task.motion->numbers.begin(), task.motion->numbers.end());
+    motion_ = to_device<Space>("maniple::tasks::motion", numbers);
+    task_.motion = {.numbers = motion_.data(),
+                    .numbers_of_frame = task.motion->numbers_of_frame,
+                    .frames = task.motion->frames};
+  }
+
   static_cast<TaskSizes&>(task_) = task;
   const Instruction* next = instructions_.data();
   const auto view = [&](const Program& program) {
@@ -100,7 +109,7 @@ DeviceTask<T, Space>::DeviceTask(const CompiledTask& task) {
 }
 
 template <class T, class Space>
-void DeviceTask<T, Space>::set_curricula(const std::vector<double>& values) const {
+void DeviceTask<T, Space>::set_changing(const std::vector<double>& values) const {
   if (values.empty()) return;
   constexpr int width = lane_width<Lanes<T>>;
   const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), constants_);

@@ -13,8 +13,8 @@ class DeviceTask {
   explicit DeviceTask(const CompiledTask& task);
   // Points into memory that this object owns.
   const Task<T>& task() const { return task_; }
-  // Changes the first numbers of the constants: those of curricula.
-  void set_curricula(const std::vector<double>& values) const;
+  // Changes the first numbers of the constants: those of curricula, then MotionSampling::cumulative().
+  void set_changing(const std::vector<double>& values) const;
 
  private:
   Kokkos::View<Instruction*, Space> instructions_;  // the programs, one after the other
@@ -26,6 +26,7 @@ class DeviceTask {
   Kokkos::View<T*, Space> rays_;  // [ray][kRayElements]
   Kokkos::View<int*, Space> ray_geoms_;
   Kokkos::View<T*, Space> terrain_cells_;  // [row][column][kTerrainCellElements]
+  Kokkos::View<T*, Space> motion_;         // [frame][number]
   Task<T> task_;
 };
 

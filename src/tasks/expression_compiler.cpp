@@ -65,6 +65,9 @@ Node ExpressionCompiler::compile_number(const ExpressionSource& source, const st
 Node ExpressionCompiler::read(Bank bank, int index) {
   if (bank == Bank::state && !reading_target_)
     if (const auto found = assigned_.find(index); found != assigned_.end()) return found->second;
+  if (bank == Bank::task)
+    if (const auto found = assigned_in_task_.find(index); found != assigned_in_task_.end())
+      return found->second;
   return graph_.operand(bank, index);
 }
 
@@ -345,7 +348,10 @@ void ExpressionCompiler::finish() {
     const Node flag = graph_.operand(Bank::registers, register_flag);
     for (const int index : assignment_order_)
       graph_.store_where(flag, assigned_.at(index), Bank::state, index);
+    for (const auto& [index, node] : assigned_in_task_) graph_.store_where(flag, node, Bank::task, index);
   }
+  if (phase_ == Phase::interval)
+    for (const auto& [index, node] : assigned_in_task_) graph_.store(node, Bank::task, index);
   if (phase_ == Phase::act || phase_ == Phase::interval || phase_ == Phase::vary)
     for (const int index : assignment_order_) graph_.store(assigned_.at(index), Bank::state, index);
   if (phase_ == Phase::observe) {

@@ -43,6 +43,9 @@ class ExpressionCompiler {
   const std::vector<int>& last_assigned() const { return last_assigned_; }
   // reset: assigns a number to an element of the state, whichever.
   void assign(int element, double value);
+  // Gives an element of Bank::task another value, which reads from here on see and finish() stores: reset
+  // where the environment is being reset.
+  void assign_in_task(int element, Node value) { assigned_in_task_[element] = value; }
   // 1 each time that this many control steps are over: a number, or [low, high] drawn each time.
   Node interval(const std::vector<double>& steps);
   // Is Data not there, as while resetting and acting.
@@ -143,6 +146,7 @@ class ExpressionCompiler {
   std::map<std::string, Value> names_;
   std::vector<std::string> open_definitions_;
   std::map<int, Node> assigned_;  // by element of the state
+  std::map<int, Node> assigned_in_task_;
   std::vector<int> assignment_order_, last_assigned_;
   bool reading_target_ = false;
   int num_random_ = 0;

@@ -14,6 +14,7 @@
 #include "kernels/tasks/task_fields.hpp"
 #include "src/tasks/expression_compiler.hpp"
 #include "src/tasks/expression_functions.hpp"
+#include "src/tasks/motion.hpp"
 
 namespace maniple {
 namespace {
@@ -376,7 +377,9 @@ ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, co
          static_cast<double>(max_episode_steps));
 
   // The size of prev()'s memory is not known yet; only fields behind the memory would need it.
-  const TaskLayout layout = task_layout({.num_actions = num_actions, .num_terrains = model.terrain ? 1 : 0});
+  const TaskLayout layout = task_layout({.num_actions = num_actions,
+                                         .num_terrains = model.terrain ? 1 : 0,
+                                         .num_motions = model.motion ? 1 : 0});
   memory_first_ = layout.memory;
   add({.name = "episode_step",
        .unit = "1",
@@ -397,6 +400,10 @@ ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, co
        .component = in_bank(Bank::task, layout.last_action)});
 
   if (model.terrain) add_terrain_quantities(model, num_actions);
+  motion_frame_ = layout.motion_frame;
+  if (model.motion)
+    add_motion_quantities(*model.motion, motion_frame_, model.terrain != nullptr,
+                          [this](Quantity quantity) { add(std::move(quantity)); });
   for (const auto& [name, variable] : variables)
     mistakes_.gather([&, of = name, reset = variable.reset] { check_name(of, reset, "variable"); });
   for (const auto& [name, source] : definitions)

@@ -145,6 +145,8 @@ class ExpressionContext {
     return first;
   }
   int kept_size() const { return kept_size_; }
+  // Element of Bank::task: the frame of the motion that the environment is at.
+  int motion_frame() const { return motion_frame_; }
 
   // Where a variable is kept, which the program that observes decides: it is compiled first.
   int keep_variable(const std::string& name, std::size_t size) {
@@ -183,6 +185,7 @@ class ExpressionContext {
   int memory_first_ = 0;  // element of Bank::task
   int memory_size_ = 0;
   int kept_size_ = 0;
+  int motion_frame_ = 0;
   std::map<std::string, TaskVariable> variables_;
   std::map<std::string, TaskVariable> missing_;
   std::map<std::string, std::pair<int, std::size_t>> variable_addresses_;

@@ -54,6 +54,10 @@ Value conjugate(FunctionCall& call);
 // Angles of turns about x, then y, then z: what quat_from_euler takes.
 Value euler_angles(FunctionCall& call);
 Formula rotation(bool inverse);
+// Isaac Lab's quat_error_magnitude: the angle [rad] between two orientations.
+Value angle_between(FunctionCall& call);
+// The rotation matrix of a quaternion, row by row.
+Value matrix_of_quaternion(FunctionCall& call);
 Value in_frame(FunctionCall& call);
 
 // ---- functions_of_contacts.cpp ----

@@ -117,6 +117,30 @@ Value quaternion_from_euler(FunctionCall& call) {
                              {call.arguments[0][0], call.arguments[1][0], call.arguments[2][0]});
 }
 
+Value matrix_of_quaternion(FunctionCall& call) {
+  const std::array<Node, 9> matrix = rotation_matrix(call, call.arguments[0]);
+  return {matrix.begin(), matrix.end()};
+}
+
+Value angle_between(FunctionCall& call) {
+  const Value &x = call.arguments[0], &y = call.arguments[1];
+  if (x.size() != 4 || y.size() != 4)
+    refuse(
+        call,
+        "'quat_error_magnitude' of " + ExpressionCompiler::shape(x) + " and " + ExpressionCompiler::shape(y),
+        "two quaternions (w, x, y, z)");
+  ExpressionGraph& graph = call.compiler.graph();
+  const Arithmetic to{graph};
+  Value other = y;
+  for (std::size_t k = 1; k < 4; ++k) other[k] = graph.apply(Operation::negate, y[k]);
+  const Value turn = quaternion_product(graph, x, other);
+  Node sum = to.product(turn[1], turn[1]);
+  for (std::size_t k = 2; k < 4; ++k) sum = to.add(sum, to.product(turn[k], turn[k]));
+  const Node half = graph.apply(Operation::arc_tangent2, graph.apply(Operation::square_root, sum),
+                                graph.apply(Operation::absolute, turn[0]));
+  return {to.product(graph.constant(2), half)};
+}
+
 Formula rotation(bool inverse) {
   return
       [inverse](FunctionCall& call) { return rotated(call, call.arguments[0], call.arguments[1], inverse); };

@@ -12,6 +12,7 @@
 #include "src/tasks/curriculum.hpp"
 #include "src/tasks/expression_context.hpp"
 #include "src/tasks/expression_functions.hpp"
+#include "src/tasks/motion.hpp"
 #include "src/tasks/names.hpp"
 #include "src/tasks/terms.hpp"
 
@@ -35,6 +36,13 @@ TaskModel one_of_everything() {
   model.sensors = {{"sensor", 0, 1}};
   model.bodies = {"world", "torso"};
   model.geoms = {"floor", "foot"};
+  Motion motion;
+  motion.command = "motion";
+  motion.joints = {"hinge"};
+  motion.bodies = {"torso"};
+  motion.anchor = "torso";
+  lay_out(motion);
+  model.motion = std::make_shared<const Motion>(motion);
   model.sites = {"hand"};
   model.tendons = {"tendon"};
   model.body_root = {0, 1};
@@ -119,6 +127,8 @@ std::string elements_text(const LibraryTerm& term) {
       return "joints: all unless given";
     case DefaultNames::root_body:
       return "bodies: the first one, which must have a free joint, unless given";
+    case DefaultNames::tracked_bodies:
+      return "bodies: those that the motion_command tracks unless given";
   }
   return "";
 }
@@ -260,8 +270,9 @@ std::string quantities_text() {
 }
 
 std::string quantities_text(const Prepared& prepared, const TaskConfig& config) {
-  const TaskModel model = task_model(prepared.model);
+  TaskModel model = task_model(prepared.model);
   const CompiledTask& task = prepared.task;
+  model.motion = task.motion;
   const ExpressionContext context(model, task.num_actions, control_step(prepared.model, task.step_dt),
                                   config.episode_length, task.max_episode_steps, {}, {});
   std::string text = quantity_rows(context, true);

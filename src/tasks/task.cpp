@@ -12,6 +12,7 @@
 
 #include "kernels/tasks/task_fields.hpp"
 #include "src/tasks/model_events.hpp"
+#include "src/tasks/motion.hpp"
 #include "src/tasks/names.hpp"
 #include "src/tasks/observations.hpp"
 #include "src/tasks/task_model.hpp"
@@ -124,6 +125,16 @@ std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, const
   // A command is drawn at resets and each time that `every` is over; what a term makes of the draws each step
   // is the command itself.
   const auto add_command = [&](const TermConfig& term, const std::string& key) {
+    if (term.term == kMotionTerm) {
+      std::map<std::string, TaskVariable> of_motion;
+      add_motion_variables(*model.motion, term, key, of_motion);
+      for (auto& [name, variable] : of_motion)
+        if (!variables.try_emplace(name, std::move(variable)).second)
+          throw InputError(term.where, key, "'" + name + "' is the name of a variable, too",
+                           "another name for one of them");
+      return;
+    }
+    refuse_keys_of_motions(term, key);
     const auto add = [&](const std::string& name, TaskVariable&& variable) {
       if (!variables.try_emplace(name, std::move(variable)).second)
         throw InputError(term.where, key, "'" + name + "' is the name of a variable, too",
@@ -216,6 +227,8 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   task.settle_steps = config.settle_steps;
   task.terrain = model.terrain;
   task.num_terrains = model.terrain ? 1 : 0;
+  task.motion = model.motion;
+  task.num_motions = model.motion ? 1 : 0;
   task.released_at_reset = derived == DerivedChoice::stepped_forces;  // as in dm_control
   // A whole number of steps up to rounding of the deck's decimals, otherwise the next larger one.
   task.max_episode_steps =
@@ -255,6 +268,8 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   for (const CompiledCurriculum& curriculum : task.curricula) initial.push_back(curriculum.initial);
   check_numbers(config, task.curricula, initial, task.numbers, "begins as");
   context.add_curricula(task.curricula);
+  if (model.motion && model.motion->sampling_mode == SamplingMode::adaptive)
+    for (const double sum : MotionSampling(*model.motion).cumulative()) initial.push_back(sum);
   ConstantPool constants(std::move(initial));
   ExpressionCompiler observe(context, Phase::observe);
   const std::size_t before = mistakes.count();
@@ -299,6 +314,8 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   for (std::size_t pair = 0; pair < model.geom_pairs.size(); ++pair)
     for (const std::vector<int>& sides : context.contact_queries()) task.contact_sides.push_back(sides[pair]);
   task.ray_queries = context.ray_queries();
+  if (model.motion && model.motion->sampling_mode == SamplingMode::adaptive)
+    task.first_motion_failure = context.address_of_variable(motion_failures(*model.motion));
 
   check_definitions();
   for (const auto& [name, variable] : variables)
@@ -318,9 +335,10 @@ ControlStep control_step(const ImportedModel& model, double step_dt) {
 
 CompiledTask compile_task(const TaskConfig& given, const ImportedModel& imported, double step_dt,
                           DerivedChoice derived) {
-  const TaskModel model = task_model(imported, given);
+  TaskModel model = task_model(imported, given);
   TaskConfig config = given;
   complete_commands(config);
+  model.motion = load_motion(config, model, step_dt);
   std::map<std::string, TaskVariable> variables = variables_of(config, model, step_dt);
   expand_terrain_levels(config, model, variables);
   const ControlStep step = control_step(imported, step_dt);
@@ -345,6 +363,15 @@ CompiledTask compile_task(const Config& config, const ImportedModel& model) {
 std::vector<FieldInfo> task_fields(const TaskSizes& sizes) {
   MANIPLE_TASK_SIZES(MANIPLE_LOCAL_TASK_SIZE)
   return list_fields({MANIPLE_TASK_FIELDS(MANIPLE_FIELD_INFO)});
+}
+
+std::vector<FieldInfo> place_fields(const TaskSizes& sizes) {
+  std::vector<FieldInfo> fields = task_fields(sizes);
+  std::erase_if(fields, [](const FieldInfo& field) {
+    const std::string name = field.name;
+    return field.size == 0 || !(name.starts_with("terrain_") || name == "motion_frame");
+  });
+  return fields;
 }
 
 std::vector<FieldInfo> task_counters() {

@@ -63,6 +63,8 @@ struct CompiledTask : TaskSizes {
   std::vector<double> constants;                               // those of curricula first
   std::vector<CompiledCurriculum> curricula;
   std::shared_ptr<const Terrain> terrain;    // empty: none
+  std::shared_ptr<const Motion> motion;      // empty: none
+  int first_motion_failure = 0;              // in Bank::kept: failures in each part of it so far
   TaskNumbers numbers;                       // that their updates know
   std::vector<VariableMean> variable_means;  // that their updates read
   // ContactQueries::sides, and its width
@@ -99,6 +101,9 @@ CompiledTask compile_task(const Config& config, const ImportedModel& model);
 // The fields of the task's state in the order of its tiles, and its counters.
 std::vector<FieldInfo> task_fields(const TaskSizes& sizes);
 std::vector<FieldInfo> task_counters();
+// Those of the state that say where an environment is: on the terrain, in the reference motion. They can be
+// recorded.
+std::vector<FieldInfo> place_fields(const TaskSizes& sizes);
 
 // A field of a transition, and which member it is.
 template <class Field>

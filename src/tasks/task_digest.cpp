@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/base/fnv.hpp"
+#include "src/tasks/motion.hpp"
 
 namespace maniple {
 namespace {
@@ -71,6 +72,10 @@ std::string task_digest(const CompiledTask& task) {
       sum.add(static_cast<std::uint64_t>(cell.type));
       for (const double value : cell.origin) sum.add(value);
     }
+  if (task.motion) {
+    sum.add(static_cast<std::uint64_t>(task.motion->numbers_of_frame));
+    for (const double value : task.motion->numbers) sum.add(value);
+  }
   for (const int element : task.stepped) sum.add(static_cast<std::uint64_t>(element));
   for (const CompiledCurriculum& curriculum : task.curricula) {
     sum.add(curriculum.name);

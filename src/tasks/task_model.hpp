@@ -49,6 +49,8 @@ struct TaskSensor {
   bool of_forces = false;  // needs accelerations or forces, not only positions and velocities
 };
 
+struct Motion;  // src/tasks/motion.hpp
+
 struct TaskModel {
   ModelSizes sizes;
   std::vector<TaskJoint> joints;
@@ -74,6 +76,7 @@ struct TaskModel {
   std::vector<VaryingField> fields;        // that events may set
   double gravity[3] = {0, 0, -9.81};       // m/s^2
   std::shared_ptr<const Terrain> terrain;  // empty: none
+  std::shared_ptr<const Motion> motion;    // of the task; empty: none
 };
 
 TaskModel task_model(const ImportedModel& model);

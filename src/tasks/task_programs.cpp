@@ -9,6 +9,7 @@
 #include <map>
 
 #include "src/tasks/model_events.hpp"
+#include "src/tasks/motion.hpp"
 #include "src/tasks/names.hpp"
 #include "src/tasks/term_expressions.hpp"
 #include "src/tasks/terms.hpp"
@@ -240,6 +241,11 @@ void compile_resets(const TaskConfig& config, const TaskModel& model, Expression
       const std::string place = "qpos['" + joint.name + "'][0:3]";
       reset.assign(source(place), source("default_" + place + " + terrain_origin"));
     }
+  if (model.motion)
+    context.mistakes().gather([&] {
+      reset_to_motion(reset, *model.motion, config.commands[motion_command_of(config)], model,
+                      "task.commands." + model.motion->command, static_cast<int>(task.curricula.size()));
+    });
   for (std::size_t i = 0; i < config.resets.size(); ++i) assign(config.resets[i], TermKind::reset, i);
   for (std::size_t i = 0; i < config.events.size(); ++i)
     if (config.events[i].mode == EventMode::reset && !sets_model(config.events[i], model))
@@ -318,7 +324,13 @@ void compile_intervals(const TaskConfig& config, const TaskModel& model, Express
   ExpressionCompiler interval(context, Phase::interval);
   ExpressionGraph& graph = interval.graph();
   ExpressionGraph::Node disturbed = graph.constant(0), varied = graph.constant(0);
-  bool any = false;
+  bool any = model.motion != nullptr;
+  if (model.motion)
+    context.mistakes().gather([&] {
+      disturbed =
+          advance_motion(interval, *model.motion, config.commands[motion_command_of(config)], model,
+                         "task.commands." + model.motion->command, static_cast<int>(task.curricula.size()));
+    });
   for (std::size_t i = 0; i < config.events.size(); ++i) {
     const TermConfig& term = config.events[i];
     if (term.mode != EventMode::interval) continue;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/tasks/applied_forces.hpp"
+#include "src/tasks/motion.hpp"
 #include "src/tasks/term_recipes.hpp"
 #include "src/tasks/terms.hpp"
 
@@ -25,7 +26,8 @@ constexpr TermNames kNoNames, kJoints{ElementKind::joints},
     kAllJoints{ElementKind::joints, DefaultNames::scalar_joints},
     kEveryJoint{ElementKind::joints, DefaultNames::every_joint}, kBodies{ElementKind::bodies},
     kRootBody{ElementKind::bodies, DefaultNames::root_body, true},
-    kRootBodies{ElementKind::bodies, DefaultNames::root_body}, kActuators{ElementKind::actuators},
+    kRootBodies{ElementKind::bodies, DefaultNames::root_body},
+    kTrackedBodies{ElementKind::bodies, DefaultNames::tracked_bodies}, kActuators{ElementKind::actuators},
     kSensors{ElementKind::sensors};
 
 // Allowed numbers of terms. Angles beyond a turn are taken for degrees and refused.
@@ -127,13 +129,109 @@ bool has_terrain(const TaskModel& model) {
   return model.terrain != nullptr;
 }
 
+bool has_motion(const TaskModel& model) {
+  return model.motion != nullptr;
+}
+
+std::vector<TermParameter> motion_parameters() {
+  std::vector<TermParameter> parameters = root_parameters();
+  parameters.push_back(
+      {"joint_position_range", 2, "m or rad", "offset of each joint position", {-0.52, 0.52}});
+  parameters.push_back({"soft_joint_pos_limit_factor",
+                        1,
+                        "1",
+                        "fraction of the joints' ranges, about their middles, that positions stay in",
+                        {1},
+                        kPositive});
+  parameters.push_back(
+      {"adaptive_kernel_size", 1, "bins", "bins before a failure that share it", {1}, {1, 1000}});
+  parameters.push_back(
+      {"adaptive_lambda", 1, "1", "share of each further one of these bins", {0.8}, kFraction});
+  parameters.push_back({"adaptive_uniform_ratio",
+                        1,
+                        "failures",
+                        "failures in a control step, of all environments, that are spread over all bins",
+                        {0.1},
+                        kPositive});
+  parameters.push_back({"adaptive_alpha",
+                        1,
+                        "1",
+                        "weight of a control step in the running mean of failures",
+                        {0.001},
+                        kFraction});
+  return parameters;
+}
+
+// mjlab's terms of motion tracking.
+void add_motion_terms(std::vector<LibraryTerm>& library) {
+  using Kind = TermKind;
+  const ModelNeed need{has_motion, "without a motion", std::string("a command with term: ") + kMotionTerm};
+  const std::vector<TermParameter> distance{
+      {"std", 1, "m", "width of the kernel exp(-(error / std)^2)", {}, kPositive}},
+      angle{{"std", 1, "rad", "width of the kernel exp(-(error / std)^2)", {}, kPositive}},
+      speed{{"std", 1, "m/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}},
+      rate{{"std", 1, "rad/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}},
+      farthest{{"threshold", 1, "m", "largest allowed distance", {}, kNotNegative}};
+  const auto add = [&](LibraryTerm added) { library.push_back(needing(need, std::move(added))); };
+  add(term(Kind::observation, "motion_anchor_pos_b", kNoNames,
+           "position of the motion's anchor body, in the axes of the robot's [m]",
+           of_motion("to_frame(xpos@, xquat@, &_body_pos_w@)")));
+  add(term(
+      Kind::observation, "motion_anchor_ori_b", kNoNames,
+      "first two columns, row by row, of the rotation matrix of the motion's anchor body in the robot's [1]",
+      of_motion("matrix_from_quat(quat_mul(quat_conjugate(xquat@), &_body_quat_w@))[0:2, 3:5, 6:8]")));
+  add(term(Kind::observation, "robot_body_pos_b", kTrackedBodies,
+           "positions of bodies in the axes of the anchor body [m]",
+           of_motion("to_frame(xpos@, xquat@, xpos%)")));
+  add(term(Kind::observation, "robot_body_ori_b", kTrackedBodies,
+           "first two columns, row by row, of the rotation matrix of each body in the anchor body [1]",
+           each_tracked_body("matrix_from_quat(quat_mul(quat_conjugate(xquat@), xquat%))[0:2, 3:5, 6:8]")));
+  add(term(Kind::reward, "motion_global_anchor_position_error_exp", kNoNames,
+           "kernel of the distance of the anchor body from the motion's",
+           of_motion("exp(-sum(square(&_body_pos_w@ - xpos@)) / {std}^2)"), distance));
+  add(term(Kind::reward, "motion_global_anchor_orientation_error_exp", kNoNames,
+           "kernel of the angle between the anchor body and the motion's",
+           of_motion("exp(-square(quat_error_magnitude(&_body_quat_w@, xquat@)) / {std}^2)"), angle));
+  add(term(Kind::reward, "motion_relative_body_position_error_exp", kTrackedBodies,
+           "kernel of the distances of bodies from the motion's, placed and headed as the robot's anchor",
+           of_motion("exp(-sum(square(~ - xpos%)) / # / {std}^2)"), distance));
+  add(term(Kind::reward, "motion_relative_body_orientation_error_exp", kTrackedBodies,
+           "kernel of the angles between bodies and the motion's, headed as the robot's anchor",
+           of_tracked_bodies("square(quat_error_magnitude($, xquat%))", "exp(-# / {std}^2)"), angle));
+  add(term(Kind::reward, "motion_global_body_linear_velocity_error_exp", kTrackedBodies,
+           "kernel of the errors of the bodies' velocities, world axes",
+           of_motion("exp(-sum(square(&_body_lin_vel_w% - body_lin_vel%)) / # / {std}^2)"), speed));
+  add(term(Kind::reward, "motion_global_body_angular_velocity_error_exp", kTrackedBodies,
+           "kernel of the errors of the bodies' angular velocities, world axes",
+           of_motion("exp(-sum(square(&_body_ang_vel_w% - body_ang_vel%)) / # / {std}^2)"), rate));
+  add(term(Kind::termination, "bad_anchor_pos", kNoNames, "the anchor body is too far from the motion's",
+           of_motion("norm(&_body_pos_w@ - xpos@) > {threshold}"), farthest));
+  add(term(Kind::termination, "bad_anchor_pos_z_only", kNoNames,
+           "the anchor body is too far above or below the motion's",
+           of_motion("abs(&_body_pos_w@.z - xpos@.z) > {threshold}"), farthest));
+  add(term(
+      Kind::termination, "bad_anchor_ori", kNoNames,
+      "the anchor body is tilted unlike the motion's: the vertical component of its z axis differs too much",
+      of_motion("abs(rotate_inverse(&_body_quat_w@, [0, 0, -1]).z - rotate_inverse(xquat@, [0, 0, -1]).z) "
+                "> {threshold}"),
+      {{"threshold", 1, "1", "largest allowed difference", {}, kNotNegative}}));
+  add(term(Kind::termination, "bad_motion_body_pos", kTrackedBodies,
+           "a body is too far from the motion's, placed and headed as the robot's anchor",
+           of_motion("max(square(~ - xpos%)[::3] + square(~ - xpos%)[1::3] + square(~ - xpos%)[2::3]) > "
+                     "{threshold}^2"),
+           farthest));
+  add(term(Kind::termination, "bad_motion_body_pos_z_only", kTrackedBodies,
+           "a body is too far above or below the motion's, placed as the robot's anchor",
+           of_motion("max(abs(~ - xpos%)[2::3]) > {threshold}"), farthest));
+}
+
 std::vector<LibraryTerm> make_library() {
   const ModelNeed kTerrainNeed{has_terrain, "without a terrain", "a deck with terrain.sub_terrains"};
   using Kind = TermKind;
   const std::vector<TermParameter> ranges{
       {"position_range", 2, "m or rad", "range of the draw for positions"},
       {"velocity_range", 2, "m/s or rad/s", "range of the draw for velocities"}};
-  return {
+  std::vector<LibraryTerm> library{
       // ---- actions ----
       joint_action("joint_effort", "force or torque of motors: action * scale + offset [N or Nm]",
                    {.needed = "a motor (fixed gain, no bias, no dynamics)",
@@ -347,6 +445,13 @@ std::vector<LibraryTerm> make_library() {
                  "fraction of draws that go straight ahead, at 0.3 m/s at least",
                  {0},
                  kFraction}})),
+      term(
+          Kind::command, kMotionTerm, kBodies,
+          "joint positions and velocities of a reference motion, a frame in each control step. Resets, and "
+          "the end of the motion, put the robot into a frame, with random offsets. bodies are those that are "
+          "tracked, the root of the robot first. Quantities <command>_body_pos_w and others tell of the "
+          "frame",
+          motion_command, motion_parameters()),
       // ---- resets ----
       term(Kind::reset, "reset_scene_to_default", kNoNames,
            "the default state, of the model or of task.keyframe, which every reset starts from",
@@ -381,6 +486,8 @@ std::vector<LibraryTerm> make_library() {
                    "velocities + draws",
                    reset_root, root_parameters())),
   };
+  add_motion_terms(library);
+  return library;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <initializer_list>
 
+#include "src/tasks/motion.hpp"
 #include "src/tasks/names.hpp"
 
 namespace maniple::recipes {
@@ -171,6 +172,126 @@ Expressions velocity_command(const TermRequest& term) {
   const std::string rate =
       !is_plain_zero(number("rel_heading_envs")) ? "%[4] ? " + follow + " : " + turning : turning;
   return {{"", drawn}, {"", "%[5] ? 0 : [" + forward + ", " + left + ", " + rate + "]"}};
+}
+
+Expressions motion_command(const TermRequest& term) {
+  const std::string& name = term.config.name;
+  return {{"", "[" + name + "_joint_pos, " + name + "_joint_vel]"}};
+}
+
+Expressions motion_state(const TermRequest& term) {
+  const std::string& name = term.config.name;
+  const std::string root = "['" + term.names[0] + "']";
+  Expressions result;
+  if (term.model.has_free_root) {
+    const std::string joint = "['" + term.model.joints[0].name + "']", q = "qpos" + joint, v = "qvel" + joint;
+    result.push_back({q + "[0:3]", name + "_body_pos_w" + root + " + " + drawn(term, {"x", "y", "z"})});
+    result.push_back({q + "[3:7]", "quat_mul(quat_from_euler(" + drawn(term, "roll") + ", " +
+                                       drawn(term, "pitch") + ", " + drawn(term, "yaw") + "), " + name +
+                                       "_body_quat_w" + root + ")"});
+    result.push_back(
+        {v + "[0:3]", name + "_body_lin_vel_w" + root + " + " + drawn(term, {"vx", "vy", "vz"})});
+    // rates are in the axes of the body, those of the motion and the draws in the world's
+    result.push_back({v + "[3:6]", "rotate_inverse(" + q + "[3:7], " + name + "_body_ang_vel_w" + root +
+                                       " + " + drawn(term, {"wx", "wy", "wz"}) + ")"});
+  }
+  const double rest = (1 - term.number("soft_joint_pos_limit_factor")) / 2;
+  for (const TaskJoint& joint : term.model.joints) {
+    if (!joint.is_scalar()) continue;
+    const std::string of_joint = "['" + joint.name + "']", cut = text(rest * (joint.high - joint.low));
+    const std::string position = name + "_joint_pos" + of_joint + " + " + drawn(term, "joint_position_range");
+    result.push_back({"joint_pos" + of_joint, joint.limited
+                                                  ? "clamp(" + position + ", " + text(joint.low) + " + " +
+                                                        cut + ", " + text(joint.high) + " - " + cut + ")"
+                                                  : position});
+    result.push_back({"joint_vel" + of_joint, name + "_joint_vel" + of_joint});
+  }
+  return result;
+}
+
+namespace {
+
+const Motion& motion_of(const TermRequest& term) {
+  const Motion& motion = *term.model.motion;
+  if (!term.config.command.empty() && term.config.command != motion.command)
+    throw InputError(term.config.where_of("command"), term.key + ".command",
+                     "'" + term.config.command + "' is no motion", "allowed: " + motion.command);
+  return motion;
+}
+
+// The number of each body of the term among the tracked ones.
+std::vector<std::size_t> tracked_places(const TermRequest& term, const Motion& motion) {
+  std::vector<std::size_t> places;
+  for (const std::string& name : term.names) {
+    const auto found = std::find(motion.bodies.begin(), motion.bodies.end(), name);
+    if (found == motion.bodies.end())
+      throw InputError(term.config.where_names, term.key + ".bodies", "'" + name + "' is no tracked body",
+                       "bodies of the command " + motion.command + ": " + list(motion.bodies));
+    places.push_back(static_cast<std::size_t>(found - motion.bodies.begin()));
+  }
+  return places;
+}
+
+// Each sign of the pattern that stands for something, by that.
+std::string filled(const std::string& pattern, const std::map<char, std::string>& signs) {
+  std::string result;
+  for (const char c : pattern) {
+    const auto found = signs.find(c);
+    if (found == signs.end())
+      result += c;
+    else
+      result += found->second;
+  }
+  return result;
+}
+
+std::vector<std::string> of_each_tracked_body(const std::string& pattern, const TermRequest& term) {
+  const Motion& motion = motion_of(term);
+  const std::vector<std::size_t> places = tracked_places(term, motion);
+  std::vector<std::string> values;
+  for (std::size_t i = 0; i < places.size(); ++i)
+    values.push_back(filled(pattern, {{'&', motion.command},
+                                      {'@', "['" + motion.anchor + "']"},
+                                      {'%', "['" + term.names[i] + "']"},
+                                      {'$', fmt::format("{}_body_quat_relative_w[{}:{}]", motion.command,
+                                                        4 * places[i], 4 * places[i] + 4)}}));
+  return values;
+}
+
+std::string joined(const std::vector<std::string>& values) {
+  std::string text;
+  for (const std::string& value : values) text += (text.empty() ? "" : ", ") + value;
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+Recipe of_motion(const std::string& pattern) {
+  return [pattern](const TermRequest& term) {
+    const Motion& motion = motion_of(term);
+    std::string names, relative;
+    for (const std::size_t place : tracked_places(term, motion)) {
+      names += (names.empty() ? "'" : ", '") + motion.bodies[place] + "'";
+      relative += fmt::format("{}{}:{}", relative.empty() ? "" : ", ", 3 * place, 3 * place + 3);
+    }
+    return formula(filled(pattern, {{'&', motion.command},
+                                    {'@', "['" + motion.anchor + "']"},
+                                    {'%', "[" + names + "]"},
+                                    {'#', std::to_string(term.names.size())},
+                                    {'~', motion.command + "_body_pos_relative_w[" + relative + "]"}}))(term);
+  };
+}
+
+Recipe of_tracked_bodies(const std::string& pattern, const std::string& whole) {
+  return [pattern, whole](const TermRequest& term) {
+    return formula(filled(whole, {{'#', "mean(" + joined(of_each_tracked_body(pattern, term)) + ")"}}))(term);
+  };
+}
+
+Recipe each_tracked_body(const std::string& pattern) {
+  return [pattern](const TermRequest& term) {
+    return Expressions{{"", joined(of_each_tracked_body(pattern, term))}};
+  };
 }
 
 Expressions push(const TermRequest& term) {

@@ -42,6 +42,21 @@ Expressions out_of_terrain(const TermRequest& term);
 // the heading is followed, whether the robot is to stand, whether it goes ahead.
 Expressions velocity_command(const TermRequest& term);
 
+// mjlab's motion_command: what it observes.
+Expressions motion_command(const TermRequest& term);
+
+// The state of the robot in the motion's frame, with mjlab's random offsets, as assignments.
+Expressions motion_state(const TermRequest& term);
+
+// A formula about the motion of the task: & stands for its name, @ for ['anchor body'], % for the bodies of
+// the term, # for their number, and ~ for their elements of body_pos_relative_w.
+Recipe of_motion(const std::string& pattern);
+// The mean over the bodies of the term of a formula: % stands for one of them, ['name'], & and @ as above,
+// and $ for its quaternion in body_quat_relative_w. Put in the place of # in `whole`.
+Recipe of_tracked_bodies(const std::string& pattern, const std::string& whole);
+// The values of such a formula one after the other.
+Recipe each_tracked_body(const std::string& pattern);
+
 // Isaac Lab's push_by_setting_velocity: draws are added to the velocity of the free joint.
 Expressions push(const TermRequest& term);
 

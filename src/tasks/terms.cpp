@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "src/tasks/motion.hpp"
 #include "src/tasks/names.hpp"
 
 namespace maniple {
@@ -61,12 +62,18 @@ void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConf
       if (known.size() < 2)
         throw InputError(config.where, key, "'" + term.name + "' needs a body", "a model with bodies");
       request.elements.push_back(1);
-    } else if (term.names_default != DefaultNames::none) {
+    } else if (term.names_default == DefaultNames::tracked_bodies && model.motion) {
+      for (const std::string& body : model.motion->bodies)
+        request.elements.push_back(
+            static_cast<int>(std::find(known.begin(), known.end(), body) - known.begin()));
+    } else if (term.names_default == DefaultNames::scalar_joints ||
+               term.names_default == DefaultNames::every_joint) {
       for (std::size_t j = 0; j < model.joints.size(); ++j)
         if (model.joints[j].is_scalar() || term.names_default == DefaultNames::every_joint)
           request.elements.push_back(static_cast<int>(j));
     }
-    if (request.elements.empty())
+    const bool lacks_motion = term.names_default == DefaultNames::tracked_bodies && !model.motion;
+    if (request.elements.empty() && !lacks_motion)  // (which is said next)
       throw InputError(config.where, key, "'" + term.name + "' without " + kind,
                        kind + ": [names], of " + (known.empty() ? "which the model has none" : list(known)));
   }

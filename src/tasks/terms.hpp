@@ -63,7 +63,7 @@ inline constexpr const char* kFreeBase =
     "name=\"world\"/> with a joint of type floating to that link";
 
 // The elements of a term for which the deck names none; none: they must be named.
-enum class DefaultNames { none, scalar_joints, every_joint, root_body };
+enum class DefaultNames { none, scalar_joints, every_joint, root_body, tracked_bodies };
 
 struct LibraryTerm {
   std::string name;
