@@ -152,6 +152,7 @@ class Loader {
         if (std::abs(length - 1) > kUnit)
           refuse(fmt::format("has a quaternion of length {:.4g}, in frame {}", length, frame),
                  "unit quaternions (w, x, y, z)");
+        std::for_each(to, to + size, [length](double& component) { component /= length; });
       }
   }
 

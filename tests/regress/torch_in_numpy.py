@@ -30,7 +30,7 @@ class Tensor(np.ndarray):
     def clamp(self, min=None, max=None):
         return np.clip(self, min, max)
 
-    def norm(self, dim):
+    def norm(self, p=2, dim=None):
         return np.sqrt(np.square(self).sum(dim))
 
     def clone(self):
@@ -50,6 +50,21 @@ class Tensor(np.ndarray):
 
     def abs(self):
         return np.abs(self)
+
+    def pow(self, exponent):
+        return self**exponent
+
+    def repeat(self, *counts):
+        return np.tile(np.asarray(self), counts).view(Tensor)
+
+    def unbind(self, dim):
+        return tuple(np.moveaxis(self, dim, 0))
+
+    def mean(self, dim=None, **rest):
+        return np.asarray(np.mean(np.asarray(self), axis=rest.get("axis", dim))).view(Tensor)
+
+    def to(self, *_):
+        return self
 
     def any(self, dim=None, keepdim=False):
         return np.asarray(np.any(np.asarray(self), axis=dim, keepdims=keepdim)).view(Tensor)
@@ -132,9 +147,11 @@ def install():
     for name in same:
         setattr(torch, name, of(getattr(np, {"atan2": "arctan2"}.get(name, name))))
     torch.acos, torch.clamp, torch.cat, torch.stack = of(np.arccos), of(np.clip), of(np.concatenate), of(np.stack)
-    torch.clip, torch.norm, torch.linalg = torch.clamp, of(np.linalg.norm), np.linalg
+    torch.clip, torch.norm = torch.clamp, of(np.linalg.norm)
+    torch.linalg = types.SimpleNamespace(norm=torch.norm)
     torch.zeros = lambda *shape, **_: np.zeros(shape[0] if isinstance(shape[0], tuple) else shape).view(Tensor)
     torch.tensor, torch.Tensor, torch.float32, torch.pi = tensor, Tensor, np.float64, np.pi
+    torch.unbind = lambda values, dim: values.unbind(dim)
     torch.bool, torch.long, torch.float = bool, int, np.float64
     torch.jit = types.SimpleNamespace(script=lambda function: function)
     torch.no_grad = lambda: (lambda f: f)

@@ -151,6 +151,7 @@ def write(given):
         if given.model is None:
             raise Unreadable(f"{given.source}: a table needs --model, the robot whose poses it has")
         model = load_model(given.model)
+        has_free_root(model)  # or is refused
         poses, rate = poses_of_table(given.source, model), given.input_fps
     else:
         poses, rate, model = poses_of_run(given.source, given.env)

@@ -136,9 +136,9 @@ TEST(Curricula, ReachExpressionsAndWeights) {
     }
   };
   check(2, 10);
-  rig.device.set_curricula({7, -1});
+  rig.device.set_changing({7, -1});
   check(7, -1);
-  rig.device.set_curricula({2, 0});
+  rig.device.set_changing({2, 0});
   check(2, 0);
 }
 

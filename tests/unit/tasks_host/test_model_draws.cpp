@@ -143,7 +143,7 @@ TEST(ModelDraws, RangesFollowCurricula) {
   Rig rig(config, varied.model);
   for (int reset = 0; reset < 2; ++reset) {
     const double value = reset == 0 ? 0.5 : 2;
-    if (reset == 1) rig.device.set_curricula({value});
+    if (reset == 1) rig.device.set_changing({value});
     rig.vary_model(kAll);
     rig.reset(kAll);
     for (int env = 0; env < kTileWidth; ++env)
