@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <optional>
 
 #include "src/base/error.hpp"
 
@@ -22,8 +22,8 @@ static_assert(std::endian::native == std::endian::little);
 constexpr std::uint32_t kEntrySignature = 0x02014b50, kLocalSignature = 0x04034b50,
                         kEndSignature = 0x06054b50;
 constexpr std::size_t kEndBytes = 22, kEntryBytes = 46, kLocalBytes = 30;
-constexpr std::size_t kMostBytes = std::size_t{1} << 32;  // of an array
-constexpr std::size_t kMostDeflated = 1040;               // bytes that deflate makes one of
+constexpr std::size_t kElsewhere = 0xffffffff;  // a number that ZIP64 has in another place
+constexpr std::size_t kMostDeflated = 1040;     // bytes that deflate makes one of
 
 // A part of a file; reading beyond its end is an Error.
 class Bytes {
@@ -59,10 +59,16 @@ struct Entry {
 std::vector<Entry> entries_of(const Bytes& file) {
   if (file.size() < kEndBytes) throw Error("is no ZIP archive");
   std::size_t end = file.size() - kEndBytes;
-  while (file.number<std::uint32_t>(end) != kEndSignature)
+  // (a comment of any text may follow the end)
+  const auto is_end = [&](std::size_t at) {
+    return file.number<std::uint32_t>(at) == kEndSignature &&
+           at + kEndBytes + file.number<std::uint16_t>(at + 20) == file.size();
+  };
+  while (!is_end(end))
     if (end-- == 0) throw Error("is no ZIP archive, or is cut off");
   const std::size_t count = file.number<std::uint16_t>(end + 10);
   std::size_t at = file.number<std::uint32_t>(end + 16);
+  if (count == 0xffff || at == kElsewhere) throw Error("is larger than 4 GB");
   std::vector<Entry> entries;
   for (std::size_t i = 0; i < count; ++i) {
     if (file.number<std::uint32_t>(at) != kEntrySignature) throw Error("has a damaged directory");
@@ -96,12 +102,13 @@ std::vector<char> inflated(const char* packed, const Entry& entry) {
 }
 
 std::vector<char> unpacked(const Bytes& file, const Entry& entry) {
+  for (const std::size_t number : {entry.packed, entry.size, entry.local})
+    if (number == kElsewhere) throw Error("has an array of more than 4 GB");
   if (file.number<std::uint32_t>(entry.local) != kLocalSignature) throw Error("has a damaged entry");
   if (entry.flags & 1u) throw Error("is encrypted");
   const std::size_t first = entry.local + kLocalBytes + file.number<std::uint16_t>(entry.local + 26) +
                             file.number<std::uint16_t>(entry.local + 28);
   const char* const packed = file.at(first, entry.packed);
-  if (entry.size >= kMostBytes - 1) throw Error("has an array of more than 4 GB");
   if (entry.method != 0 && entry.method != 8)
     throw Error(fmt::format("is compressed by method {}, not by deflate", entry.method));
   std::vector<char> result =
@@ -127,43 +134,70 @@ void read_numbers(const Bytes& bytes, std::vector<double>& values) {
     values[i] = static_cast<double>(bytes.number<Number>(i * sizeof(Number)));
 }
 
-// Nothing where the array is of another type than numbers.
-std::optional<NpyArray> array_of(const Bytes& bytes) {
+// "3, 2" as extents, whose product must not exceed `most`.
+std::vector<std::size_t> shape_of(const std::string& text, std::size_t most) {
+  std::vector<std::size_t> shape;
+  std::size_t count = 1;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    if (*at == ' ' || *at == ',') {
+      ++at;
+      continue;
+    }
+    std::size_t extent = 0;
+    const auto [behind, problem] = std::from_chars(at, end, extent);
+    if (problem == std::errc::result_out_of_range || (problem == std::errc{} && extent > most / count))
+      throw Error("has an array that is cut off");
+    if (problem != std::errc{}) throw Error("has an array whose shape is (" + text + ")");
+    shape.push_back(extent);
+    count *= std::max<std::size_t>(extent, 1);
+    at = behind;
+  }
+  return shape;
+}
+
+// Row by row what is given column by column.
+std::vector<double> transposed(const std::vector<double>& values, const std::vector<std::size_t>& shape) {
+  std::vector<double> result(values.size());
+  std::vector<std::size_t> index(shape.size(), 0);
+  for (double& value : result) {
+    std::size_t from = 0;
+    for (std::size_t axis = shape.size(); axis-- > 0;) from = from * shape[axis] + index[axis];
+    value = values[from];
+    for (std::size_t axis = shape.size(); axis-- > 0 && ++index[axis] == shape[axis];) index[axis] = 0;
+  }
+  return result;
+}
+
+NpyArray array_of(const Bytes& bytes) {
   if (std::string(bytes.at(0, 6), 6) != "\x93NUMPY") throw Error("has a member that is no array");
   const bool long_header = bytes.number<std::uint8_t>(6) > 1;
   const std::size_t start = long_header ? 12 : 10;
   const std::size_t length = long_header ? bytes.number<std::uint32_t>(8) : bytes.number<std::uint16_t>(8);
   const std::string header(bytes.at(start, length), length);
   const std::string type = literal_of(header, "descr", '\'', '\'');
+  const bool is_read = type == "<f4" || type == "<f8" || type == "<i4" || type == "<i8";
   NpyArray array;
-  std::size_t count = 1;
-  const std::string shape = literal_of(header, "shape", '(', ')');
-  for (std::size_t at = 0; at < shape.size();) {
-    std::size_t used = 0;
-    if (shape[at] < '0' || shape[at] > '9') {
-      ++at;
-      continue;
-    }
-    array.shape.push_back(std::stoull(shape.substr(at), &used));
-    at += used;
-    if (array.shape.back() > bytes.size()) throw Error("has an array that is cut off");
-    count *= array.shape.back();
-    if (count > bytes.size()) throw Error("has an array that is cut off");
+  if (!is_read) {
+    array.unread_type = type;
+    return array;
   }
-  array.values.resize(count);
+  array.shape = shape_of(literal_of(header, "shape", '(', ')'), bytes.size());
+  std::size_t count = 1;
+  for (const std::size_t extent : array.shape) count *= extent;
   const Bytes numbers = bytes.part(start + length, bytes.size() - start - length);
+  array.values.resize(count);
   if (type == "<f4")
     read_numbers<float>(numbers, array.values);
   else if (type == "<f8")
     read_numbers<double>(numbers, array.values);
   else if (type == "<i8")
     read_numbers<std::int64_t>(numbers, array.values);
-  else if (type == "<i4")
-    read_numbers<std::int32_t>(numbers, array.values);
   else
-    return std::nullopt;
-  if (header.find("'fortran_order': True") != std::string::npos && array.shape.size() > 1)
-    throw Error("has an array in Fortran's order");
+    read_numbers<std::int32_t>(numbers, array.values);
+  if (header.find("'fortran_order': True") != std::string::npos)
+    array.values = transposed(array.values, array.shape);
   return array;
 }
 
@@ -179,9 +213,8 @@ std::map<std::string, NpyArray> read_npz(const std::string& path) {
     for (const Entry& entry : entries_of(file)) {
       const std::vector<char> bytes = unpacked(file, entry);
       const std::size_t suffix = entry.name.rfind(".npy");
-      if (suffix == std::string::npos) continue;
-      if (std::optional<NpyArray> array = array_of({bytes.data(), bytes.size()}))
-        arrays[entry.name.substr(0, suffix)] = std::move(*array);
+      if (suffix != std::string::npos)
+        arrays[entry.name.substr(0, suffix)] = array_of({bytes.data(), bytes.size()});
     }
     return arrays;
   } catch (const Error& error) {

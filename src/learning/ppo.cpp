@@ -310,6 +310,10 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
       rollout_.recent_return());
   for (const auto& [name, value] : curricula)
     add("curriculum_" + name, "task", "value of the curriculum in the iteration", value);
+  if (const std::optional<double> entropy_of_motion = environment_.motion_sampling_entropy())
+    add("motion_sampling_entropy", "1",
+        "entropy of the parts of the motion that episodes begin in, divided by that of equal shares",
+        *entropy_of_motion);
   add("policy_loss", "1", "clipped surrogate, mean over the minibatches",
       sums.metrics[kPolicyLoss] / batches);
   add("value_loss", "reward^2",

@@ -437,6 +437,11 @@ void BatchSimulation<T>::set_curricula(const std::vector<std::pair<std::string, 
 }
 
 template <class T>
+std::optional<double> BatchSimulation<T>::motion_sampling_entropy() const {
+  return sampling_ ? std::optional(sampling_->entropy()) : std::nullopt;
+}
+
+template <class T>
 void BatchSimulation<T>::describe_curricula(Archive& archive) {
   for (std::size_t i = 0; i < curricula_.size(); ++i)
     archive.replicated("curricula/" + task_.curricula[i].name, &curricula_[i], 1, "task",

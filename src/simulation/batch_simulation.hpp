@@ -44,6 +44,7 @@ class BatchSimulation final : public Simulation {
   std::map<std::string, double> learning_numbers(const std::map<std::string, double>& metrics) const override;
   std::vector<std::pair<std::string, double>> curricula() const override;
   void set_curricula(const std::vector<std::pair<std::string, double>>& values) override;
+  std::optional<double> motion_sampling_entropy() const override;
   void describe_curricula(Archive& archive) override;
 
   std::int64_t bad_states() const override { return count_incidents(physics_.bad_states); }

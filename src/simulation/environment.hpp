@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,6 +65,11 @@ class Environment {
   // Their names and values.
   virtual std::vector<std::pair<std::string, double>> curricula() const {
     return {};
+  }
+  // How evenly episodes begin in all parts of the reference motion, where adaptive sampling decides: 1 in all
+  // alike, 0 in one.
+  virtual std::optional<double> motion_sampling_entropy() const {
+    return std::nullopt;
   }
   // The values of curricula() of another batch of this task.
   virtual void set_curricula(const std::vector<std::pair<std::string, double>>&) {}

@@ -179,7 +179,7 @@ const std::vector<ExpressionFunction>& expression_functions() {
       {"clamp", "x, low, high", "clamp([-2, 0.5, 2], -1, 1)", "x limited to [low, high]", clamped},
       {"contact_force", "a[, b]", "contact_force(foot, floor)",
        "net force [N] of contacts on a, world axes, of those with b or with all; a and b: geom, body, "
-       "'subtree:<body>' or a list of names",
+       "pattern of such names, 'subtree:<body>' or a list of these",
        contact_answer(contact_force_x, 3), true},
       {"contact_time", "a[, b]", "contact_time(foot)",
        "time [s] for which a has been in contact, counted in physics steps; 0 without",

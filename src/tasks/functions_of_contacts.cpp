@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <regex>
 
 #include "src/tasks/formulas.hpp"
 #include "src/tasks/names.hpp"
@@ -102,6 +103,24 @@ Node time_of(FunctionCall& call, ContactTime which) {
 
 }  // namespace
 
+namespace {
+
+// Geoms whose names match a pattern, and those of bodies whose names do.
+std::vector<bool> geoms_matching(const std::string& pattern, const TaskModel& model) {
+  std::vector<bool> members(model.geoms.size());
+  try {
+    for (const std::size_t geom : indices_of_name(pattern, model.geoms)) members[geom] = true;
+    for (const std::size_t body : indices_of_name(pattern, model.bodies))
+      for (std::size_t g = 0; g < members.size(); ++g)
+        members[g] = members[g] || model.geom_body[g] == static_cast<int>(body);
+  } catch (const std::regex_error&) {
+    // no pattern: a name that the model has not
+  }
+  return members;
+}
+
+}  // namespace
+
 std::vector<bool> geoms_named(FunctionCall& call, const Syntax& part) {
   const TaskModel& model = call.compiler.context().model();
   std::vector<bool> members(model.geoms.size());
@@ -114,7 +133,8 @@ std::vector<bool> geoms_named(FunctionCall& call, const Syntax& part) {
   }
   if (part.kind != Syntax::Kind::name && part.kind != Syntax::Kind::text)
     refuse_expression(call.source, part.column, "not the name of a geom or body",
-                      "a name, 'subtree:<body>', or a list of them: [left_foot, right_foot]");
+                      "a name, a pattern in quotes ('.*_foot'), 'subtree:<body>', or a list of them: "
+                      "[left_foot, right_foot]");
   const auto index_of = [](const std::vector<std::string>& names, const std::string& name) {
     return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
   };
@@ -123,6 +143,10 @@ std::vector<bool> geoms_named(FunctionCall& call, const Syntax& part) {
     return members;
   }
   const std::string prefix = "subtree:";
+  if (part.kind == Syntax::Kind::text && !part.text.starts_with(prefix))
+    if (const std::vector<bool> matching = geoms_matching(part.text, model);
+        std::find(matching.begin(), matching.end(), true) != matching.end())
+      return matching;
   const bool subtree = part.text.starts_with(prefix);
   const std::size_t body = index_of(model.bodies, subtree ? part.text.substr(prefix.size()) : part.text);
   if (body == model.bodies.size()) {

@@ -1,16 +1,12 @@
 #include "src/tasks/motion.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <utility>
 
 #include "kernels/tasks/task_fields.hpp"
-#include "src/base/npz.hpp"
 #include "src/tasks/expression_compiler.hpp"
 #include "src/tasks/names.hpp"
 #include "src/tasks/term_expressions.hpp"
@@ -20,149 +16,6 @@ namespace maniple {
 namespace {
 
 using Node = ExpressionGraph::Node;
-
-// mjlab's file: arrays [frame, joint] and [frame, body, size].
-constexpr MotionField kFields[]{
-    {"joint_pos", "m or rad", "position of each hinge and slide joint", 1, false},
-    {"joint_vel", "m/s or rad/s", "velocity of each hinge and slide joint", 1, false},
-    {"body_pos_w", "m", "position of each tracked body, world axes", 3},
-    {"body_quat_w", "1", "orientation (w, x, y, z) of each tracked body", 4},
-    {"body_lin_vel_w", "m/s", "velocity of each tracked body's origin, world axes", 3},
-    {"body_ang_vel_w", "rad/s", "angular velocity of each tracked body, world axes", 3}};
-constexpr double kUnit = 1e-3;  // by which the length of a quaternion may be off
-
-// Reads the arrays of a motion and copies those of the model's joints and of the tracked bodies.
-class Loader {
- public:
-  Loader(const TermConfig& term, const std::string& key, const TaskModel& model)
-      : term_(term), key_(key), model_(model) {}
-
-  Motion load() {
-    Motion motion;
-    motion.command = term_.name;
-    for (const TaskJoint& joint : model_.joints)
-      if (joint.is_scalar()) motion.joints.push_back(joint.name);
-    const LibraryTerm& library = find_term(term_, TermKind::command, key_);
-    const TermRequest request = resolve_term(library, term_, model_, key_, TermKind::command);
-    motion.bodies = request.names;
-    find_bodies(request);
-    if (term_.file.empty())
-      throw InputError(term_.where, key_, "found no file", "file: a motion in mjlab's format (.npz)");
-    motion.anchor = term_.anchor_body.empty() ? motion.bodies[0] : term_.anchor_body;
-    if (std::find(motion.bodies.begin(), motion.bodies.end(), motion.anchor) == motion.bodies.end())
-      throw InputError(term_.where_of("anchor_body"), key_ + ".anchor_body",
-                       "'" + motion.anchor + "' is no tracked body", "bodies: " + list(motion.bodies));
-    motion.sampling_mode = term_.sampling_mode;
-    motion.adaptive = {.kernel_size = static_cast<int>(request.number("adaptive_kernel_size")),
-                       .lambda = request.number("adaptive_lambda"),
-                       .uniform_ratio = request.number("adaptive_uniform_ratio"),
-                       .alpha = request.number("adaptive_alpha")};
-    read_arrays(motion);
-    return motion;
-  }
-
-  // Frames per second of the file, if it says so; else 0.
-  double rate() const { return rate_; }
-
- private:
-  [[noreturn]] void refuse(const std::string& found, const std::string& allowed) const {
-    throw InputError(term_.where_of("file"), key_ + ".file", term_.file + " " + found, allowed);
-  }
-
-  // The numbers of the tracked bodies in the file, which has those of one robot.
-  void find_bodies(const TermRequest& request) {
-    const auto root_of = [&](int body) { return model_.body_root[static_cast<std::size_t>(body)]; };
-    if (request.elements[0] == 0)
-      throw InputError(term_.where_names, key_ + ".bodies", "the world cannot be tracked",
-                       "bodies of a robot");
-    const int root = root_of(request.elements[0]);
-    if (model_.has_free_root && root == 1 && request.elements[0] != 1)
-      throw InputError(term_.where_names, key_ + ".bodies",
-                       "'" + request.names[0] + "' comes first and is not the root of the robot",
-                       "'" + model_.bodies[1] + "' first, whose state a reset sets");
-    std::map<int, std::size_t> place;
-    for (int body = 1; body < std::ssize(model_.bodies); ++body)
-      if (root_of(body) == root) place.emplace(body, place.size());
-    file_bodies_ = place.size();
-    for (const int body : request.elements) {
-      if (!place.contains(body))
-        throw InputError(term_.where_names, key_ + ".bodies",
-                         fmt::format("'{}' does not belong to the robot of '{}'",
-                                     model_.bodies[static_cast<std::size_t>(body)], request.names[0]),
-                         "bodies of one robot");
-      places_.push_back(place.at(body));
-    }
-  }
-
-  void read_arrays(Motion& motion) {
-    std::map<std::string, NpyArray> arrays;
-    try {
-      arrays = read_npz(term_.file);
-    } catch (const InputError&) {
-      throw;
-    } catch (const Error& error) {
-      throw InputError(term_.where_of("file"), key_ + ".file", error.what(),
-                       "an .npz file of numpy.savez; tools/motion.py writes one from CSV or from a run");
-    }
-    std::vector<std::string> missing;
-    for (const MotionField& field : kFields)
-      if (!arrays.contains(field.name)) missing.emplace_back(field.name);
-    if (!missing.empty())
-      refuse(
-          "lacks " + list(missing),
-          "an .npz file with joint_pos, joint_vel [frame, joint], body_pos_w, body_quat_w, body_lin_vel_w, "
-          "body_ang_vel_w [frame, body, 3 or 4]");
-    const NpyArray& first = arrays.at(kFields[0].name);
-    const std::size_t frames = first.shape.empty() ? 0 : first.shape[0];
-    if (frames < 2) refuse(fmt::format("has {} frames", frames), "at least 2");
-    if (const auto fps = arrays.find("fps"); fps != arrays.end() && fps->second.values.size() == 1)
-      rate_ = fps->second.values[0];
-
-    lay_out(motion);
-    const int numbers = motion.numbers_of_frame;
-    if (frames > static_cast<std::size_t>(std::numeric_limits<int>::max() / std::max(1, numbers)))
-      refuse(fmt::format("has {} frames of {} numbers", frames, numbers), "at most 2147483647 numbers");
-    motion.frames = static_cast<int>(frames);
-    motion.numbers.resize(frames * static_cast<std::size_t>(numbers));
-    for (const MotionField& field : motion.fields) copy(arrays.at(field.name), field, motion);
-  }
-
-  void copy(const NpyArray& array, const MotionField& field, Motion& motion) const {
-    const auto size = static_cast<std::size_t>(field.size);
-    const std::size_t elements = field.of_bodies ? file_bodies_ : motion.joints.size();
-    std::vector<std::size_t> expected{static_cast<std::size_t>(motion.frames), elements};
-    if (field.of_bodies) expected.push_back(size);
-    if (array.shape != expected)
-      refuse(fmt::format("has {} [{}]", field.name, fmt::join(array.shape, ", ")),
-             fmt::format("[{}] for this robot: {} frames, {}", fmt::join(expected, ", "), motion.frames,
-                         field.of_bodies ? fmt::format("the {} bodies of '{}'", elements, motion.bodies[0])
-                                         : fmt::format("{} hinge and slide joints", elements)));
-    const std::size_t taken = field.of_bodies ? places_.size() : elements;
-    for (std::size_t frame = 0; frame < expected[0]; ++frame)
-      for (std::size_t i = 0; i < taken; ++i) {
-        const double* const from =
-            array.values.data() + (frame * elements + (field.of_bodies ? places_[i] : i)) * size;
-        double* const to = motion.numbers.data() + frame * static_cast<std::size_t>(motion.numbers_of_frame) +
-                           static_cast<std::size_t>(field.first) + i * size;
-        std::copy_n(from, size, to);
-        if (!std::all_of(from, from + size, [](double value) { return std::isfinite(value); }))
-          refuse(fmt::format("has a {} that is not finite, in frame {}", field.name, frame), "numbers");
-        if (size != 4) continue;
-        const double length = std::hypot(std::hypot(from[0], from[1]), std::hypot(from[2], from[3]));
-        if (std::abs(length - 1) > kUnit)
-          refuse(fmt::format("has a quaternion of length {:.4g}, in frame {}", length, frame),
-                 "unit quaternions (w, x, y, z)");
-        std::for_each(to, to + size, [length](double& component) { component /= length; });
-      }
-  }
-
-  const TermConfig& term_;
-  const std::string key_;
-  const TaskModel& model_;
-  std::vector<std::size_t> places_;  // of the tracked bodies in the file
-  std::size_t file_bodies_ = 0;
-  double rate_ = 0;
-};
 
 // A random frame.
 Node drawn_frame(ExpressionCompiler& compiler, const Motion& motion, int first_cumulative) {
@@ -197,15 +50,6 @@ void assign_state(ExpressionCompiler& compiler, const TermConfig& command, const
 
 }  // namespace
 
-void lay_out(Motion& motion) {
-  for (MotionField field : kFields) {
-    field.first = motion.numbers_of_frame;
-    motion.numbers_of_frame +=
-        field.size * static_cast<int>(field.of_bodies ? motion.bodies.size() : motion.joints.size());
-    motion.fields.push_back(field);
-  }
-}
-
 std::size_t motion_command_of(const TaskConfig& config) {
   std::size_t found = config.commands.size();
   for (std::size_t i = 0; i < config.commands.size(); ++i) {
@@ -223,22 +67,6 @@ void refuse_keys_of_motions(const TermConfig& command, const std::string& key) {
     if (command.where_keys.contains(name))
       throw InputError(command.where_of(name), key + "." + name, "set without a motion",
                        std::string("allowed: with term: ") + kMotionTerm);
-}
-
-std::shared_ptr<const Motion> load_motion(const TaskConfig& config, const TaskModel& model, double step_dt) {
-  const std::size_t place = motion_command_of(config);
-  if (place == config.commands.size()) return nullptr;
-  const TermConfig& term = config.commands[place];
-  const std::string key = key_of(TermKind::command, term, place);
-  Loader loader(term, key, model);
-  auto motion = std::make_shared<Motion>(loader.load());
-  if (const double rate = loader.rate(); rate > 0 && std::abs(rate * step_dt - 1) > kUnit)
-    throw InputError(term.where_of("file"), key + ".file",
-                     fmt::format("{} has {:g} frames per second, and the task {:g} control steps", term.file,
-                                 rate, 1 / step_dt),
-                     "as many; tools/motion.py resamples");
-  motion->bins = static_cast<int>(std::floor(motion->frames * step_dt)) + 1;
-  return motion;
 }
 
 void add_motion_quantities(const Motion& motion, int frame, bool on_terrain,

@@ -38,6 +38,7 @@ struct Motion {
   std::vector<MotionField> fields;  // in the order of a frame
   std::vector<std::string> joints;  // hinges and slides of the model
   std::vector<std::string> bodies;  // that are tracked, the root first
+  std::string free_joint;           // of the root; "": it has none
   std::string anchor;               // one of them
   SamplingMode sampling_mode = SamplingMode::adaptive;
   AdaptiveSampling adaptive;
@@ -55,7 +56,8 @@ void refuse_keys_of_motions(const TermConfig& command, const std::string& key);
 
 // The motion of a task; empty: it has none. InputError: a file that is no motion, or that of another robot or
 // rate, or bodies that it cannot be of.
-std::shared_ptr<const Motion> load_motion(const TaskConfig& config, const TaskModel& model, double step_dt);
+std::shared_ptr<const Motion> load_motion(const TaskConfig& config, const TaskModel& model,
+                                          const ImportedModel& imported, double step_dt);
 
 // What expressions can name of the motion: <command>_joint_pos and so on, at the environment's frame.
 void add_motion_quantities(const Motion& motion, int frame, bool on_terrain,

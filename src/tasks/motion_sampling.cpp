@@ -13,12 +13,13 @@ MotionSampling::MotionSampling(const Motion& motion)
       failed_(static_cast<std::size_t>(motion.bins), 0),
       counted_(failed_.size(), 0) {}
 
-// mjlab's running mean takes each control step by itself, failed = (1 - alpha) failed + alpha new; here the
-// failures of an iteration count as if all were of its last step.
+// mjlab's running mean takes each control step by itself, failed = (1 - alpha) failed + alpha new; here each
+// step of an iteration counts with an equal share of its failures.
 void MotionSampling::advance(const std::vector<double>& failures, double control_step) {
-  const double kept = std::pow(1 - settings_.alpha, std::max(0.0, control_step - control_step_));
+  const double steps = std::max(1.0, control_step - control_step_);
+  const double kept = std::pow(1 - settings_.alpha, steps);
   for (std::size_t i = 0; i < failed_.size(); ++i)
-    failed_[i] = kept * failed_[i] + settings_.alpha * (failures[i] - counted_[i]);
+    failed_[i] = kept * failed_[i] + (1 - kept) / steps * (failures[i] - counted_[i]);
   counted_ = failures;
   control_step_ = control_step;
 }

@@ -125,21 +125,18 @@ std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, const
   // A command is drawn at resets and each time that `every` is over; what a term makes of the draws each step
   // is the command itself.
   const auto add_command = [&](const TermConfig& term, const std::string& key) {
-    if (term.term == kMotionTerm) {
-      std::map<std::string, TaskVariable> of_motion;
-      add_motion_variables(*model.motion, term, key, of_motion);
-      for (auto& [name, variable] : of_motion)
-        if (!variables.try_emplace(name, std::move(variable)).second)
-          throw InputError(term.where, key, "'" + name + "' is the name of a variable, too",
-                           "another name for one of them");
-      return;
-    }
-    refuse_keys_of_motions(term, key);
     const auto add = [&](const std::string& name, TaskVariable&& variable) {
       if (!variables.try_emplace(name, std::move(variable)).second)
         throw InputError(term.where, key, "'" + name + "' is the name of a variable, too",
                          "another name for one of them");
     };
+    if (term.term == kMotionTerm) {
+      std::map<std::string, TaskVariable> of_motion;
+      add_motion_variables(*model.motion, term, key, of_motion);
+      for (auto& [name, variable] : of_motion) add(name, std::move(variable));
+      return;
+    }
+    refuse_keys_of_motions(term, key);
     const auto source = [&](const std::string& text) { return source_of(term, text, key); };
     if (term.term.empty()) {
       add(term.name, {.reset = source(term.expression), .update = {}, .steps = steps_of(term, key, step_dt)});
@@ -338,7 +335,7 @@ CompiledTask compile_task(const TaskConfig& given, const ImportedModel& imported
   TaskModel model = task_model(imported, given);
   TaskConfig config = given;
   complete_commands(config);
-  model.motion = load_motion(config, model, step_dt);
+  model.motion = load_motion(config, model, imported, step_dt);
   std::map<std::string, TaskVariable> variables = variables_of(config, model, step_dt);
   expand_terrain_levels(config, model, variables);
   const ControlStep step = control_step(imported, step_dt);

@@ -89,6 +89,10 @@ TaskModel task_model(const ImportedModel& model) {
     result.joints.push_back(joint);
   }
 
+  for (std::size_t body = 0; body < model.body_jntadr.size(); ++body)
+    for (int k = 0; k < model.body_jntnum[body]; ++k)
+      result.joints[static_cast<std::size_t>(model.body_jntadr[body] + k)].body = static_cast<int>(body);
+
   const std::vector<std::string> actuator_names = complete_names(model.actuator_names, "actuator");
   for (std::size_t i = 0; i < actuator_names.size(); ++i) {
     TaskActuator actuator;

@@ -18,6 +18,7 @@ namespace maniple {
 struct TaskJoint {
   std::string name;
   int type = joint_hinge;
+  int body = 0;
   int qposadr = 0, dofadr = 0;
   int qpos_size = 1, dof_size = 1;
   bool limited = false;

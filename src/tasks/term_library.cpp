@@ -143,14 +143,22 @@ std::vector<TermParameter> motion_parameters() {
                         "fraction of the joints' ranges, about their middles, that positions stay in",
                         {1},
                         kPositive});
-  parameters.push_back(
-      {"adaptive_kernel_size", 1, "bins", "bins before a failure that share it", {1}, {1, 1000}});
-  parameters.push_back(
-      {"adaptive_lambda", 1, "1", "share of each further one of these bins", {0.8}, kFraction});
+  parameters.push_back({"adaptive_kernel_size",
+                        1,
+                        "parts",
+                        "parts of the motion that share a failure: its own and those before it",
+                        {1},
+                        {1, 1000}});
+  parameters.push_back({"adaptive_lambda",
+                        1,
+                        "1",
+                        "share of each further one of these parts, of that of the one behind it",
+                        {0.8},
+                        kFraction});
   parameters.push_back({"adaptive_uniform_ratio",
                         1,
                         "failures",
-                        "failures in a control step, of all environments, that are spread over all bins",
+                        "failures in a control step, of all environments, that are spread over all parts",
                         {0.1},
                         kPositive});
   parameters.push_back({"adaptive_alpha",
@@ -451,7 +459,7 @@ std::vector<LibraryTerm> make_library() {
           "the end of the motion, put the robot into a frame, with random offsets. bodies are those that are "
           "tracked, the root of the robot first. Quantities <command>_body_pos_w and others tell of the "
           "frame",
-          motion_command, motion_parameters()),
+          motion_state, motion_parameters()),
       // ---- resets ----
       term(Kind::reset, "reset_scene_to_default", kNoNames,
            "the default state, of the model or of task.keyframe, which every reset starts from",

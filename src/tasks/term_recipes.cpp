@@ -174,17 +174,13 @@ Expressions velocity_command(const TermRequest& term) {
   return {{"", drawn}, {"", "%[5] ? 0 : [" + forward + ", " + left + ", " + rate + "]"}};
 }
 
-Expressions motion_command(const TermRequest& term) {
-  const std::string& name = term.config.name;
-  return {{"", "[" + name + "_joint_pos, " + name + "_joint_vel]"}};
-}
-
 Expressions motion_state(const TermRequest& term) {
   const std::string& name = term.config.name;
-  const std::string root = "['" + term.names[0] + "']";
+  const Motion& motion = *term.model.motion;
+  const std::string root = "['" + motion.bodies[0] + "']";
   Expressions result;
-  if (term.model.has_free_root) {
-    const std::string joint = "['" + term.model.joints[0].name + "']", q = "qpos" + joint, v = "qvel" + joint;
+  if (!motion.free_joint.empty()) {
+    const std::string joint = "['" + motion.free_joint + "']", q = "qpos" + joint, v = "qvel" + joint;
     result.push_back({q + "[0:3]", name + "_body_pos_w" + root + " + " + drawn(term, {"x", "y", "z"})});
     result.push_back({q + "[3:7]", "quat_mul(quat_from_euler(" + drawn(term, "roll") + ", " +
                                        drawn(term, "pitch") + ", " + drawn(term, "yaw") + "), " + name +
@@ -197,7 +193,7 @@ Expressions motion_state(const TermRequest& term) {
   }
   const double rest = (1 - term.number("soft_joint_pos_limit_factor")) / 2;
   for (const TaskJoint& joint : term.model.joints) {
-    if (!joint.is_scalar()) continue;
+    if (std::find(motion.joints.begin(), motion.joints.end(), joint.name) == motion.joints.end()) continue;
     const std::string of_joint = "['" + joint.name + "']", cut = text(rest * (joint.high - joint.low));
     const std::string position = name + "_joint_pos" + of_joint + " + " + drawn(term, "joint_position_range");
     result.push_back({"joint_pos" + of_joint, joint.limited

@@ -42,9 +42,6 @@ Expressions out_of_terrain(const TermRequest& term);
 // the heading is followed, whether the robot is to stand, whether it goes ahead.
 Expressions velocity_command(const TermRequest& term);
 
-// mjlab's motion_command: what it observes.
-Expressions motion_command(const TermRequest& term);
-
 // The state of the robot in the motion's frame, with mjlab's random offsets, as assignments.
 Expressions motion_state(const TermRequest& term);
 

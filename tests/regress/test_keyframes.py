@@ -148,3 +148,14 @@ def test_what_validate_says(maniple, folder):
     result = maniple("validate", f"model.file={folder}/model.xml", "control.source=keyframe", "initial_state.keyframe=idle",
                      ranks=0, exit_code=2)
     assert 'initial_state.keyframe: no keyframe "idle"; an index below 2 or one of rest busy' in result.stderr
+
+
+def test_joints_beyond_their_ranges_are_named(maniple, folder):
+    """Degrees in place of radians; a model that is within its ranges has no warning."""
+    text = MODEL.replace('name="lift"', 'name="lift" range="-90 90"').replace('name="wrist"', 'name="wrist" range="-30 30"')
+    (folder / "model.xml").write_text(text)
+    assert "beyond the ranges" not in maniple("validate", folder / "deck.yaml").stdout
+    (folder / "model.xml").write_text(text.replace("0.3 0.5 -0.4", "0.3 45 -0.4"))
+    said = maniple("validate", folder / "deck.yaml").stdout
+    assert "warning: the keyframe busy is beyond the ranges of 1 joint (in radians or metres): lift at 45, range [-1.571, 1.571]" in said
+    assert "beyond the ranges" not in maniple("validate", folder / "deck.yaml", "task.keyframe=rest").stdout

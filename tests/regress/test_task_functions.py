@@ -97,6 +97,8 @@ QUERIES = {  # expression -> names of the geoms of a, names of those of b, or No
     "contact_force(floor)": (["floor"], None),
     "contact_force('subtree:dumbbell', floor)": (["left", "right", "arm"], ["floor"]),
     "contact_force(ball, [arm, right])": (["ball_geom"], ["arm", "right"]),
+    "contact_force('left|right', floor)": (["left", "right"], ["floor"]),
+    "contact_force('.*ball?', ['.*ght', floor])": (["ball_geom"], ["right", "floor"]),
     "in_contact(left, floor)": (["left"], ["floor"]),
     "in_contact(ball)": (["ball_geom"], None),
     "in_contact('subtree:dumbbell', floor)": (["left", "right", "arm"], ["floor"]),
@@ -164,7 +166,7 @@ output: {{directory: {tmp_path / "run"}, trajectory: {{every: 1, fields: [qpos, 
     maniple("rollout", deck)
     with h5py.File(tmp_path / "run/results.h5") as results:
         fields = {name: results["trajectory"][name][:] for name in results["trajectory"]}
-    seen = np.zeros(16)
+    seen = np.zeros(fields["observation"].shape[-1])
     for env in range(0, 40, 4):
         for sample in range(151):
             data.qpos, data.qvel = fields["qpos"][env, sample], fields["qvel"][env, sample]

@@ -29,8 +29,12 @@ TEST(MotionSampling, FollowsFailures) {
       sampling_of(3, {.kernel_size = 1, .lambda = 0.8, .uniform_ratio = ratio, .alpha = alpha});
   sampling.advance({0, 8, 2}, 24);
   sampling.advance({1, 8, 6}, 48);
-  const double kept = std::pow(1 - alpha, 24);
-  const double failed[]{alpha * 1, kept * alpha * 8, kept * alpha * 2 + alpha * 4};
+  // each of 24 steps with a 24th of the failures, one after the other
+  double failed[3]{};
+  for (int step = 0; step < 48; ++step) {
+    const double share[2][3]{{0, 8, 2}, {1, 0, 4}};
+    for (int i = 0; i < 3; ++i) failed[i] = (1 - alpha) * failed[i] + alpha * share[step / 24][i] / 24;
+  }
   const double sum = failed[0] + failed[1] + failed[2] + ratio;
   const std::vector<double> probabilities = sampling.probabilities(), cumulative = sampling.cumulative();
   double so_far = 0, entropy = 0;
