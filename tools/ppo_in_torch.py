@@ -113,7 +113,8 @@ def main():
             data, observation, ended = collect(envs, agent, observation, given.steps)
         update(agent, optimizer, data, given.epochs, given.minibatches)
         env_steps = iteration * given.steps * given.envs
-        told = "return {:.4f} length {:.1f}".format(*np.mean(ended, axis=0)) if ended else "no episode ended"
+        told = ("return {:.4f} length {:.1f}".format(*np.mean(ended, axis=0)) if ended else
+                f"no episode ended after {iteration * given.steps} steps of each environment (--iterations)")
         print(f"{env_steps} steps: {told}, {env_steps / (time.perf_counter() - begin):.0f} steps/s", flush=True)
 
 

@@ -1,12 +1,20 @@
 #include "src/python/workers.hpp"
 
+#include <unistd.h>
+
+#include "src/base/error.hpp"
+
 namespace maniple {
 
-Workers::Workers(int count) : count_(count), failures_(static_cast<std::size_t>(count)) {
+Workers::Workers(int count) : count_(count), process_(getpid()), failures_(static_cast<std::size_t>(count)) {
   for (int index = 1; index < count; ++index) threads_.emplace_back([this, index] { serve(index); });
 }
 
 Workers::~Workers() {
+  if (getpid() != process_) {
+    for (std::jthread& thread : threads_) thread.detach();
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
@@ -39,6 +47,10 @@ void Workers::serve(int index) {
 }
 
 void Workers::run(const std::function<void(int)>& work) {
+  if (getpid() != process_ && count_ > 1)
+    throw Error(
+        "environments with threads cannot be used in a process that fork() made from theirs; make them "
+        "in that process, start it with multiprocessing's \"spawn\", or take threads=1");
   {
     const std::lock_guard lock(mutex_);
     work_ = &work;

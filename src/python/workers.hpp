@@ -2,6 +2,8 @@
 // keeps each of its launches on the thread that asks for it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -20,7 +22,8 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // work(index) for every worker, and returns when all are done; throws the first exception, by index.
+  // work(index) for every worker, and returns when all are done; throws the first exception, by index. Error
+  // in a process that fork() made, which has no other threads.
   void run(const std::function<void(int)>& work);
 
  private:
@@ -28,6 +31,7 @@ class Workers {
   void attempt(int index);
 
   const int count_;
+  const pid_t process_;  // whose threads these are
   std::mutex mutex_;
   std::condition_variable begins_, ends_;
   const std::function<void(int)>* work_ = nullptr;

@@ -609,3 +609,27 @@ print(started.value, maniple.__version__)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 0 and errors == ""
     assert output.split()[0] == "0"
+
+
+def test_threads_do_not_survive_fork():
+    """An environment of several threads says so in a process that fork() made; one of a single thread works there."""
+    script = """
+import os, sys
+import numpy as np
+import maniple
+
+for threads, expected in ((2, 3), (1, 0)):
+    envs = maniple.make_vec("isaac_cartpole", 64, threads=threads)
+    envs.reset(seed=1)
+    envs.step(np.zeros((64, 1), np.float32))
+    child = os.fork()
+    if child == 0:
+        try:
+            envs.step(np.zeros((64, 1), np.float32))
+        except RuntimeError as error:
+            os._exit(3 if "fork() made" in str(error) else 1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == expected
+    envs.step(np.zeros((64, 1), np.float32))
+"""
+    subprocess.run([sys.executable, "-c", script], env={**ENVIRONMENT, "PYTHONPATH": str(ROOT / "tools")}, check=True, timeout=120)

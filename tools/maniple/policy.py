@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maniple.checkpoints import BadInput, check_run, newest_checkpoint, opened
+from maniple.process import packages_of_this_python
 from maniple.results import Run, check_kind, results_path, text_of, what_is_missing
 
 
@@ -24,7 +25,8 @@ def load_policy(run: str | os.PathLike[str] | Run, *, best: bool = False, checkp
     seed: that of drawn actions; None: the run's batch.seed. deterministic: default for calls; None: as
         evaluation.deterministic of the run.
 
-    Raises ValueError if there is no such policy or it belongs to another run, OSError for damaged files.
+    Raises ValueError if there is no such policy or it was trained with other settings than the run's, OSError for damaged
+    files.
     """
     if best and checkpoint is not None:
         raise ValueError("best and checkpoint: found both; allowed: one of them")
@@ -65,7 +67,8 @@ class Policy:
             raise BadInput(f"{stored.filename} needs images ({stated['data.cameras']}); allowed: policies without image inputs. "
                            "`python -m maniple.export` exports this one for use with cameras")
         sizes = [int(stated[f"task.{name}"]) for name in ("observations", "critic_observations", "actions")]
-        self._core = native.CallablePolicy(str(run.path), run.deck, *sizes)
+        with packages_of_this_python():
+            self._core = native.CallablePolicy(str(run.path), run.deck, *sizes)
         for name, kind, count in self._core.entries():
             values = np.ascontiguousarray(stored[name][()], kind)
             if values.size != count:
