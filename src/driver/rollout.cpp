@@ -98,7 +98,8 @@ ExitCode rollout(const Config& config, Session& session) {
   // (each rank looks at rows of its own in initial_state.file)
   run_together(session.collectives(), [&] { simulation->initialize(config.initial_state); });
   report_idle_draws(*simulation, session);
-  if (config.initial_state.source == StartState::of_model && !config.task.resets.empty())
+  if (config.initial_state.source == StartState::of_model &&
+      (!config.task.resets.empty() || simulation->prepared().task.motion))
     info(
         "the first episodes begin in the default pose; initial_state.source=task begins them with the "
         "task's resets");

@@ -9,6 +9,7 @@
 
 #include "src/base/json.hpp"
 #include "src/model_import/import.hpp"
+#include "src/tasks/motion.hpp"
 #include "src/tasks/task_model.hpp"
 #include "src/tasks/terms.hpp"
 
@@ -143,9 +144,14 @@ Rows pose_rows(const TaskModel& model) {
   return rows;
 }
 
+// A file by its name; one inside a Python package as decks write it, which holds on any machine.
+std::string portable(const std::string& file) {
+  return file.starts_with("package:") ? file : std::filesystem::path(file).filename().string();
+}
+
 // What a command asks for: of a term of the library the names, units and ranges of its components, of an
 // expression its text. A range that follows a curriculum is an expression, too.
-Rows command_rows(const TaskConfig& config) {
+Rows command_rows(const TaskConfig& config, const CompiledTask& task) {
   Rows rows;
   for (const TermConfig& command : config.commands) {
     Rows components;
@@ -164,13 +170,18 @@ Rows command_rows(const TaskConfig& config) {
                          json_entry("meaning", json_text(parameter->meaning))}));
       }
     }
-    rows.push_back(json_entry(
-        command.name,
-        json_object(
-            {json_entry("term", command.term.empty() ? "null" : json_text(command.term)),
+    Rows row{json_entry("term", command.term.empty() ? "null" : json_text(command.term)),
              json_entry("expression", command.expression.empty() ? "null" : json_text(command.expression)),
              json_entry("every", duration_range(command.every)),
-             json_entry("components", fmt::format("[{}]", fmt::join(components, ", ")))})));
+             json_entry("components", fmt::format("[{}]", fmt::join(components, ", ")))};
+    if (command.term == kMotionTerm)
+      row.push_back(json_entry(
+          "motion", json_object({json_entry("file", json_text(portable(command.file))),
+                                 json_entry("frames", std::to_string(task.motion->frames)),
+                                 json_entry("joint_names", json_texts(task.motion->joints)),
+                                 json_entry("body_names", json_texts(task.motion->bodies)),
+                                 json_entry("anchor_body_name", json_text(task.motion->anchor))})));
+    rows.push_back(json_entry(command.name, json_object(row)));
   }
   return rows;
 }
@@ -195,12 +206,7 @@ Rows expression_rows(const TaskConfig& config, const CompiledTask& task) {
     if (variable.is_command) commands.push_back(json_entry(variable.name, std::to_string(variable.size)));
   return {json_entry("definitions", object(definitions, 1)), json_entry("variables", object(variables, 1)),
           json_entry("curricula", object(curricula, 1)), json_entry("commands", object(commands, 1)),
-          json_entry("command_terms", object(command_rows(config), 1))};
-}
-
-// A file by its name; one inside a Python package as decks write it, which holds on any machine.
-std::string portable(const std::string& file) {
-  return file.starts_with("package:") ? file : std::filesystem::path(file).filename().string();
+          json_entry("command_terms", object(command_rows(config, task), 1))};
 }
 
 }  // namespace

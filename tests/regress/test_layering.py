@@ -45,7 +45,7 @@ KERNELS_FOR_SOURCES = {
     "parallel": {"base"},
     "io": {"base"},
     "model_import": {"base", "math", "model", "physics"},
-    "tasks": {"base", "model", "physics", "tasks"},
+    "tasks": {"base", "math", "model", "physics", "tasks"},
     "simulation": {"base", "model", "physics", "tasks"},
     "learning": {"base", "math", "nn"},
     "driver": {"base", "model", "physics", "tasks", "nn"},
