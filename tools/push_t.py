@@ -24,12 +24,14 @@ BOXES = np.array([[[0, -30], [60, 15]], [[0, 30], [15, 45]]]) * 1e-3  # centres 
 TO_CENTRE = np.array([0, 0.045])  # from the position that the task observes
 GOAL, GOAL_ANGLE = 0.256, np.pi / 4
 TABLE, RADIUS = 0.512, 0.015
-CLEARANCE = 0.009  # between pusher and block where a push begins
+CLEARANCE = 0.015  # between pusher and block where a push begins
+SPACING = 0.015  # of the places against which the pushes go
 LEAD, LEAD_OF_PUSH = 0.06, 0.04  # the target is this far ahead of the pusher, which moves 0.4 of it in a control step
 SPEED, SPEED_OF_PUSH = 0.22, 0.15  # m/s, to compare plans
 TRAVEL = np.arange(0, 0.1401, 0.002)  # of the pusher from contact on, of the pushes that are compared
 SCALE = 0.055  # m per rad: what a turn weighs against a distance
 RANGES = [slice(0, 5), slice(5, 15), slice(15, None)]  # of lengths of pushes, which are looked at on their own
+NOISE = 0.008  # standard deviation of what disturbs the actions that are executed; those that are written lack it
 DONE = 0.955  # coverage at which a plan ends; the task ends above 0.95
 
 
@@ -72,15 +74,13 @@ class Pushes:
         for start, end in zip(OUTLINE, np.roll(OUTLINE, -1, axis=0)):
             along = end - start
             length = np.linalg.norm(along)
-            count = round(length / 0.0075)
+            count = round(length / SPACING)
             places.append(start + along * ((np.arange(count) + 0.5) / count)[:, None])
             normals.append(np.tile([along[1], -along[0]] / length, (count, 1)))
         places, normals = np.concatenate(places), np.concatenate(normals)
-        oblique = np.repeat([0, -0.4, 0.4], len(places))  # rad, of the push against the normal
-        places, normals = np.tile(places, (3, 1)), np.tile(normals, (3, 1))
-        begins = places + normals * RADIUS - turned(-normals, oblique) * CLEARANCE
+        begins = places + normals * (RADIUS + CLEARANCE)
         reachable = distance(begins) > RADIUS + 0.8 * CLEARANCE
-        self.begin, self.direction = begins[reachable], turned(-normals, oblique)[reachable]
+        self.begin, self.direction = begins[reachable], -normals[reachable]
         self.simulate()
         self.ring()
 
@@ -207,20 +207,25 @@ class Expert:
     def act(self, pusher, block, angle):
         """The target of the pusher, for these places on the table; that of the block is its centre of mass."""
         seen = turned(pusher - block, -angle)
-        if self.pushing and (pusher - self.begin) @ self.direction > self.travel - 0.001:
+        if self.pushing and (pusher - self.begin) @ self.direction > self.travel - 0.002:
             self.push, self.pushing = None, False
         if self.push is None:
             self.push, travel = self.planner.plan(block, angle, seen)
             self.travel = travel + CLEARANCE
-        if not self.pushing and np.linalg.norm(self.pushes.begin[self.push] - seen) < 0.003:
+        away, direction = self.pushes.begin[self.push] - seen, self.pushes.direction[self.push]
+        before = away @ direction
+        if not self.pushing and -0.02 < before < 0.012 and np.linalg.norm(away - before * direction) < 0.008:
             self.pushing = True
             self.begin = turned(self.pushes.begin[self.push], angle) + block
-            self.direction = turned(self.pushes.direction[self.push], angle)
+            self.direction = turned(direction, angle)
         if self.pushing:
             travel = (pusher - self.begin) @ self.direction
-            ahead = self.begin + self.direction * min(travel + LEAD_OF_PUSH, self.travel + 0.005) - pusher
+            ahead = self.begin + self.direction * min(travel + LEAD_OF_PUSH, self.travel + 0.01) - pusher
         else:
-            ahead = turned(self.next_on_the_way(seen, block, angle), angle) + block - pusher
+            ahead = self.next_on_the_way(seen, block, angle) - seen
+            if np.array_equal(ahead, away) and before > 0:  # on towards the push, so that it does not stop there
+                ahead = ahead + direction * max(0, LEAD_OF_PUSH - np.linalg.norm(away))
+            ahead = turned(ahead, angle)
         lead = LEAD_OF_PUSH if self.pushing else LEAD
         return np.clip(pusher + ahead * min(1, lead / max(np.linalg.norm(ahead), 1e-9)), 0, TABLE)
 
@@ -249,13 +254,14 @@ class Expert:
         return (room >= needed).all(axis=1)
 
 
-def record(path, episodes, seed):
+def record(path, episodes, seed, noise=NOISE):
     """One episode each of many environments, side by side. Those that reach the goal are written."""
     envs = make_vec("push_t", num_envs=episodes, seed=seed, autoreset_mode="SameStep")
     planner = Planner()
     experts = [Expert(planner) for _ in range(episodes)]
     samples = [[] for _ in range(episodes)]
     succeeded, running = np.zeros(episodes, bool), np.ones(episodes, bool)
+    rng = np.random.default_rng(seed)
     observations, _ = envs.reset()
     while running.any():
         actions = np.zeros((episodes, 2), np.float32)
@@ -264,7 +270,8 @@ def record(path, episodes, seed):
             angle = np.arctan2(seen[5], seen[4])
             target = experts[env].act(seen[:2], seen[2:4] + turned(TO_CENTRE, angle), angle)
             actions[env] = target / (TABLE / 2) - 1
-        following, rewards, terminated, truncated, infos = envs.step(actions)
+        disturbed = np.clip(actions + rng.normal(scale=noise / (TABLE / 2), size=actions.shape), -1, 1).astype(np.float32)
+        following, rewards, terminated, truncated, infos = envs.step(disturbed)
         over = terminated | truncated
         for env in np.flatnonzero(running):
             after = infos["final_obs"][env] if over[env] else following[env]
@@ -278,7 +285,7 @@ def record(path, episodes, seed):
 
 
 def write(path, demonstrations):
-    parts = {"pusher": slice(0, 2), "block": slice(2, 4), "block_turn": slice(4, 6)}
+    parts = {"pusher": slice(0, 2), "block": slice(2, 4), "block_turn": slice(4, 6), "pusher_at_block": slice(6, 8)}
     with h5py.File(path, "w") as file:
         for number, samples in enumerate(demonstrations):
             before, after, actions, rewards, done = (np.array(part) for part in zip(*samples))
