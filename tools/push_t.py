@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The expert of inputs/tasks/push_t.yaml, and pictures of the demonstrations of it and of policies.
 
-    push_t.py record FILE [--episodes 200] [--seed 0]      demonstrations in the layout of robomimic
+    push_t.py record FILE [--episodes 400] [--seed 0]      demonstrations in the layout of robomimic
     push_t.py draw PICTURE NAME=FILE ...                   where blocks begin and end, in robomimic files
 
 The expert knows what straight pushes against each place of the outline do to the block: all of them are simulated once, in one
@@ -136,15 +136,16 @@ class Planner:
         self.lengths = np.arange(2, len(TRAVEL), 2)  # numbers of the travels that are compared
         self.move = pushes.move[:, self.lengths]
         self.time = (TRAVEL[self.lengths] + CLEARANCE) / SPEED_OF_PUSH + 0.4
-        self.between = pushes.way_to(pushes.at_end[:, self.lengths], pushes.to_end[:, self.lengths]) / SPEED  # [push, length, push]
+        ends = pushes.at_end[:, self.lengths], pushes.to_end[:, self.lengths]
+        self.between = pushes.way_to(*ends) / SPEED  # s; [push, length, next push]
 
     def coverage(self, x, y, angle):
         place = turned(np.stack([x, y], axis=-1), -GOAL_ANGLE)
         return coverage(place[..., 0], place[..., 1], angle - GOAL_ANGLE)
 
     def to_go(self, x, y, angle):
-        """A guess of the time from poses to the goal; 0 where they are there. It has to be a slow one: what the plan itself moves
-        must seem worth its time, or small pushes come first for ever."""
+        """A guess of the time from poses to the goal; 0 where they are there. It has to be a slow one: what a plan itself
+        moves must seem worth its time, or small pushes come first for ever."""
         apart = np.sqrt(x**2 + y**2 + 2 * (1 - np.cos(angle - GOAL_ANGLE)) * SCALE**2)
         time = 1.5 + apart / 0.02
         near = apart < 0.006
@@ -169,7 +170,7 @@ class Planner:
         spent = np.where(possible, pushes.way_to(*pushes.nearest(pusher))[:, None] / SPEED + self.time, np.inf)
         poses, inside = self.after(*([part] for part in (*(block - self.goal), angle)))
         # of all plans, [plan, push, length]; first: the push and the length with which each plan begins
-        first, best_time = None, np.inf
+        first, best, best_time = None, (0, 0), np.inf
         for more in (2, 1, 0):  # pushes after this one
             spent = np.where(inside, spent, np.inf)
             total = spent + self.to_go(*poses)
@@ -281,7 +282,8 @@ def record(path, episodes, seed, noise=NOISE):
         observations = following
     write(path, [samples[env] for env in np.flatnonzero(succeeded)])
     steps = [len(samples[env]) for env in np.flatnonzero(succeeded)]
-    print(f"{path}: {len(steps)} of {episodes} episodes reached the goal, after {np.mean(steps):.0f} control steps; the others are left out")
+    print(f"{path}: {len(steps)} of {episodes} episodes reached the goal, after {np.mean(steps):.0f} control steps; "
+          "the others are left out")
 
 
 def write(path, demonstrations):
@@ -314,8 +316,9 @@ def draw(path, files):
                 first, last = (np.concatenate([demo[f"{obs}/{part}"][at] for part in ("block", "block_turn")])
                                for obs, at in (("obs", 0), ("next_obs", -1)))
                 for pose, colour in ((first, "0.8"), (last, "tab:blue" if scores[-1] == 1 else "tab:red")):
-                    axis.add_patch(pyplot.Polygon(turned(OUTLINE + TO_CENTRE, np.arctan2(pose[3], pose[2])) + pose[:2], fill=False,
-                                                  color=colour, linewidth=0.5, zorder=1 if colour == "0.8" else 2))
+                    corners = turned(OUTLINE + TO_CENTRE, np.arctan2(pose[3], pose[2])) + pose[:2]
+                    order = 1 if colour == "0.8" else 2
+                    axis.add_patch(pyplot.Polygon(corners, fill=False, color=colour, linewidth=0.5, zorder=order))
         axis.add_patch(pyplot.Polygon(turned(OUTLINE + TO_CENTRE, GOAL_ANGLE) + GOAL, color="lightgreen", zorder=0))
         axis.set_title(f"{name}: mean score {np.mean(scores):.2f}", fontsize=9)
         axis.set_aspect("equal")
@@ -331,7 +334,7 @@ if __name__ == "__main__":
     verbs = parser.add_subparsers(dest="verb", required=True)
     one = verbs.add_parser("record")
     one.add_argument("file")
-    one.add_argument("--episodes", type=int, default=200)
+    one.add_argument("--episodes", type=int, default=400)
     one.add_argument("--seed", type=int, default=0)
     two = verbs.add_parser("draw")
     two.add_argument("picture")
