@@ -83,6 +83,9 @@ SHORTER = {
         "learning.iterations=50 output.directory=runs/tuned_clone": "learning.iterations=2 output.directory=runs/tuned_clone",
         ".venv/bin/python tools/plot_learning_curve.py": "true",  # test_tools.py draws runs of imitate ...
         ".venv/bin/python tools/two_roads.py draw": "true",  # ... and test_two_roads.py roads
+        "record push_t.h5": "record push_t.h5 --episodes 4",
+        "push_t_diffusion.yaml data": "push_t_diffusion.yaml learning.steps=20 evaluation.every=0 data",
+        "evaluate runs/push_t_diffusion batch.seed=7 evaluation.episodes=100": "evaluate runs/push_t_diffusion task.episode_steps=20",
     },
     "jobs/README.md": {
         "run.sbatch train isaac_cartpole output": "run.sbatch train isaac_cartpole learning.iterations=3 output",
@@ -244,6 +247,7 @@ def folder(tmp_path_factory):
     for command in (
             rollout.format("pendulum_swingup.yaml", "batch.num_envs=8 simulation.steps=600 initial_state.source=task"
                            " control.source=random", "pendulum_expert"),
+            ".venv/bin/python tools/push_t.py record push_t.h5 --episodes 4",
             ".venv/bin/python tools/two_roads.py expert expert.h5",
             rollout.format("two_roads.yaml", "batch.num_envs=200 simulation.steps=100 initial_state.source=file"
                            " initial_state.file=expert.h5 control.source=file control.file=expert.h5", "two_roads")):
