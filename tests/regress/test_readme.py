@@ -231,7 +231,7 @@ def test_everything_shown_works_as_it_is_shown(tmp_path_factory, page):
     if page != "README.md":
         return
     check_first_command(folder)
-    shown = re.search(r"`evaluate` says a mean return of (\d\.\d)", (ROOT / page).read_text())
+    shown = re.search(r"`evaluate` prints a mean return of about (\d\.\d)", (ROOT / page).read_text())
     with h5py.File(folder / "runs/pendulum/evaluation.h5") as file:
         returns = file["evaluation/episode_return"][()]
     assert abs(returns.mean() - float(shown[1])) < 0.7
