@@ -165,7 +165,10 @@ std::vector<double> transposed(const std::vector<double>& values, const std::vec
     std::size_t from = 0;
     for (std::size_t axis = shape.size(); axis-- > 0;) from = from * shape[axis] + index[axis];
     value = values[from];
-    for (std::size_t axis = shape.size(); axis-- > 0 && ++index[axis] == shape[axis];) index[axis] = 0;
+    for (std::size_t axis = shape.size(); axis > 0; --axis) {
+      if (++index[axis - 1] < shape[axis - 1]) break;
+      index[axis - 1] = 0;
+    }
   }
   return result;
 }
