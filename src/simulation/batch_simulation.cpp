@@ -108,8 +108,7 @@ BatchSimulation<T>::BatchSimulation(const Config& config, Prepared prepared, int
 template <class T>
 void BatchSimulation<T>::allocate_task() {
   for (const CompiledCurriculum& curriculum : task_.curricula) curricula_.push_back(curriculum.initial);
-  if (task_.motion && task_.motion->sampling_mode == SamplingMode::adaptive)
-    sampling_ = MotionSampling(*task_.motion);
+  if (task_.motion && task_.motion->is_adaptive()) sampling_ = MotionSampling(*task_.motion);
   task_batch_.task = device_task_.task();
   task_batch_.task.terrain.num_envs = partition_.num_envs;
   task_batch_.seed = config_.batch.seed;

@@ -437,7 +437,7 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
     const Motion& motion = *task.motion;
     return fmt::format("; {} frames, {:.4g} s, {}", motion.frames, motion.frames * task.step_dt,
                        text_of(motion.sampling_mode)) +
-           (motion.sampling_mode == SamplingMode::adaptive ? " in " + counted(motion.bins, "part") : "");
+           (motion.is_adaptive() ? " in " + counted(motion.bins, "part") : "");
   };
   for (const TermConfig& term : config.commands)
     rows += row(term.name, what(term) + every(term) + (term.term == kMotionTerm ? motion_text() : ""));

@@ -10,7 +10,6 @@
 #include "src/tasks/expression_compiler.hpp"
 #include "src/tasks/names.hpp"
 #include "src/tasks/term_expressions.hpp"
-#include "src/tasks/term_recipes.hpp"
 
 namespace maniple {
 namespace {
@@ -40,12 +39,13 @@ Node drawn_frame(ExpressionCompiler& compiler, const Motion& motion, int first_c
 }
 
 // Gives the environments of the mask, or all that are being reset, the state of the robot in its frame.
-void assign_state(ExpressionCompiler& compiler, const TermConfig& command, const TaskModel& model,
-                  const std::string& key, Node mask = -1) {
-  const LibraryTerm& library = find_term(command, TermKind::command, key);
-  const TermRequest request = resolve_term(library, command, model, key, TermKind::command);
-  for (const TermExpression& part : recipes::motion_state(request))
-    compiler.assign({part.target, command.where, key}, {part.text, command.where, key}, mask);
+void assign_state(ExpressionCompiler& compiler, const TaskConfig& config, const TaskModel& model,
+                  Node mask = -1) {
+  const std::size_t place = motion_command_of(config);
+  const TermConfig& command = config.commands[place];
+  const std::string key = key_of(TermKind::command, command, place);
+  for (const TermExpression& part : expressions_of(command, TermKind::command, model, key))
+    compiler.assign({part.target, command.where, key}, source_of(command, part.text, key), mask);
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ void add_motion_variables(const Motion& motion, const TermConfig& command, const
                                     ") + rotate(" + turn + ", " + name + "_body_pos_w - repeat(" + of_anchor +
                                     ", " + n + "))");
   add(name + kRelativePoses[1], "[" + quaternions + "]");
-  if (motion.sampling_mode != SamplingMode::adaptive) return;
+  if (!motion.is_adaptive()) return;
   // failures by bin, counted in each environment for good
   TaskVariable& failures = variables[motion_failures(motion)];
   failures = {
@@ -165,15 +165,16 @@ std::string motion_failures(const Motion& motion) {
   return kOwnVariable + motion.command + "_failures";
 }
 
-void reset_to_motion(ExpressionCompiler& reset, const Motion& motion, const TermConfig& command,
-                     const TaskModel& model, const std::string& key, int first_cumulative) {
-  const Node frame = drawn_frame(reset, motion, first_cumulative);
+void reset_to_motion(ExpressionCompiler& reset, const TaskConfig& config, const TaskModel& model,
+                     int first_cumulative) {
+  const Node frame = drawn_frame(reset, *model.motion, first_cumulative);
   reset.assign_in_task(reset.context().motion_frame(), frame);
-  assign_state(reset, command, model, key);
+  assign_state(reset, config, model);
 }
 
-Node advance_motion(ExpressionCompiler& interval, const Motion& motion, const TermConfig& command,
-                    const TaskModel& model, const std::string& key, int first_cumulative) {
+Node advance_motion(ExpressionCompiler& interval, const TaskConfig& config, const TaskModel& model,
+                    int first_cumulative) {
+  const Motion& motion = *model.motion;
   ExpressionGraph& graph = interval.graph();
   const int element = interval.context().motion_frame();
   const Node next = graph.apply(Operation::add, interval.read(Bank::task, element), graph.constant(1));
@@ -181,7 +182,7 @@ Node advance_motion(ExpressionCompiler& interval, const Motion& motion, const Te
   const Node frame =
       graph.apply(Operation::select, over, drawn_frame(interval, motion, first_cumulative), next);
   interval.assign_in_task(element, frame);
-  assign_state(interval, command, model, key, over);
+  assign_state(interval, config, model, over);
   return over;
 }
 

@@ -43,6 +43,8 @@ struct Motion {
   SamplingMode sampling_mode = SamplingMode::adaptive;
   AdaptiveSampling adaptive;
   int bins = 1;  // parts of the motion whose failures are counted together, about a second each
+
+  bool is_adaptive() const { return sampling_mode == SamplingMode::adaptive; }
 };
 
 // Gives the motion the fields of a frame, for its joints and bodies.
@@ -73,13 +75,12 @@ std::string motion_failures(const Motion& motion);
 
 // Gives environments that are being reset a frame of the motion, and the robot its state there.
 // `first_cumulative`: of Bank::constants, where MotionSampling::cumulative() stands.
-void reset_to_motion(ExpressionCompiler& reset, const Motion& motion, const TermConfig& command,
-                     const TaskModel& model, const std::string& key, int first_cumulative);
+void reset_to_motion(ExpressionCompiler& reset, const TaskConfig& config, const TaskModel& model,
+                     int first_cumulative);
 
 // Between control steps: the next frame, or, behind the last one, another one with the robot's state there.
 // Returns where that was so.
-ExpressionGraph::Node advance_motion(ExpressionCompiler& interval, const Motion& motion,
-                                     const TermConfig& command, const TaskModel& model,
-                                     const std::string& key, int first_cumulative);
+ExpressionGraph::Node advance_motion(ExpressionCompiler& interval, const TaskConfig& config,
+                                     const TaskModel& model, int first_cumulative);
 
 }  // namespace maniple

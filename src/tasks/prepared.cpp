@@ -22,12 +22,14 @@ void warn_of_keyframes(ImportedModel& model, const Config& config) {
   std::set<std::string> keyframes;
   if (config.task.present && !config.task.keyframe.empty()) keyframes.insert(config.task.keyframe);
   if (config.initial_state.source == StartState::keyframe) keyframes.insert(config.initial_state.keyframe);
+  if (keyframes.empty()) return;
+  const std::vector<TaskJoint> joints = task_model(model).joints;
   for (const std::string& name : keyframes) {
     const auto found = std::find(model.key_names.begin(), model.key_names.end(), name);
     if (found == model.key_names.end()) continue;  // (by number, or a mistake that is named later)
     const auto key = static_cast<std::size_t>(found - model.key_names.begin());
     std::vector<std::string> beyond;
-    for (const TaskJoint& joint : task_model(model).joints) {
+    for (const TaskJoint& joint : joints) {
       if (!joint.limited || !joint.is_scalar()) continue;
       const double position = model.key_qpos[key * static_cast<std::size_t>(model.sizes.nq) +
                                              static_cast<std::size_t>(joint.qposadr)],

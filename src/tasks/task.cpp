@@ -265,7 +265,7 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   for (const CompiledCurriculum& curriculum : task.curricula) initial.push_back(curriculum.initial);
   check_numbers(config, task.curricula, initial, task.numbers, "begins as");
   context.add_curricula(task.curricula);
-  if (model.motion && model.motion->sampling_mode == SamplingMode::adaptive)
+  if (model.motion && model.motion->is_adaptive())
     for (const double sum : MotionSampling(*model.motion).cumulative()) initial.push_back(sum);
   ConstantPool constants(std::move(initial));
   ExpressionCompiler observe(context, Phase::observe);
@@ -311,7 +311,7 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   for (std::size_t pair = 0; pair < model.geom_pairs.size(); ++pair)
     for (const std::vector<int>& sides : context.contact_queries()) task.contact_sides.push_back(sides[pair]);
   task.ray_queries = context.ray_queries();
-  if (model.motion && model.motion->sampling_mode == SamplingMode::adaptive)
+  if (model.motion && model.motion->is_adaptive())
     task.first_motion_failure = context.address_of_variable(motion_failures(*model.motion));
 
   check_definitions();

@@ -242,10 +242,8 @@ void compile_resets(const TaskConfig& config, const TaskModel& model, Expression
       reset.assign(source(place), source("default_" + place + " + terrain_origin"));
     }
   if (model.motion)
-    context.mistakes().gather([&] {
-      reset_to_motion(reset, *model.motion, config.commands[motion_command_of(config)], model,
-                      "task.commands." + model.motion->command, static_cast<int>(task.curricula.size()));
-    });
+    context.mistakes().gather(
+        [&] { reset_to_motion(reset, config, model, static_cast<int>(task.curricula.size())); });
   for (std::size_t i = 0; i < config.resets.size(); ++i) assign(config.resets[i], TermKind::reset, i);
   for (std::size_t i = 0; i < config.events.size(); ++i)
     if (config.events[i].mode == EventMode::reset && !sets_model(config.events[i], model))
@@ -327,9 +325,7 @@ void compile_intervals(const TaskConfig& config, const TaskModel& model, Express
   bool any = model.motion != nullptr;
   if (model.motion)
     context.mistakes().gather([&] {
-      disturbed =
-          advance_motion(interval, *model.motion, config.commands[motion_command_of(config)], model,
-                         "task.commands." + model.motion->command, static_cast<int>(task.curricula.size()));
+      disturbed = advance_motion(interval, config, model, static_cast<int>(task.curricula.size()));
     });
   for (std::size_t i = 0; i < config.events.size(); ++i) {
     const TermConfig& term = config.events[i];

@@ -35,6 +35,10 @@ constexpr double kTurn = 2 * std::numbers::pi;
 const Allowed kFraction{0, 1}, kNotNegative{.low = 0}, kPositive{.low = 0, .above_low = true},
     kAngle{-kTurn, kTurn}, kTilt{.low = 0, .high = std::numbers::pi, .above_low = true};
 
+TermParameter kernel_width(const char* unit) {
+  return {"std", 1, unit, "width of the kernel exp(-(error / std)^2)", {}, kPositive};
+}
+
 LibraryTerm term(TermKind kind, const char* name, TermNames names, const char* meaning, Recipe recipe = {},
                  std::vector<TermParameter> parameters = {}) {
   LibraryTerm term{name, kind, names.kind, names.defaults, std::move(parameters), meaning, std::move(recipe)};
@@ -174,11 +178,8 @@ std::vector<TermParameter> motion_parameters() {
 void add_motion_terms(std::vector<LibraryTerm>& library) {
   using Kind = TermKind;
   const ModelNeed need{has_motion, "without a motion", std::string("a command with term: ") + kMotionTerm};
-  const std::vector<TermParameter> distance{
-      {"std", 1, "m", "width of the kernel exp(-(error / std)^2)", {}, kPositive}},
-      angle{{"std", 1, "rad", "width of the kernel exp(-(error / std)^2)", {}, kPositive}},
-      speed{{"std", 1, "m/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}},
-      rate{{"std", 1, "rad/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}},
+  const std::vector<TermParameter> distance{kernel_width("m")}, angle{kernel_width("rad")},
+      speed{kernel_width("m/s")}, rate{kernel_width("rad/s")},
       farthest{{"threshold", 1, "m", "largest allowed distance", {}, kNotNegative}};
   const auto add = [&](LibraryTerm added) { library.push_back(needing(need, std::move(added))); };
   add(term(Kind::observation, "motion_anchor_pos_b", kNoNames,
@@ -320,21 +321,21 @@ std::vector<LibraryTerm> make_library() {
       of_command(term(Kind::reward, "track_lin_vel_xy_exp", kRootBody,
                       "kernel of the error of the planar velocity in the body's axes",
                       formula("exp(-sum(square({command}[0:2] - body_lin_vel_b%[0:2])) / {std}^2)"),
-                      {{"std", 1, "m/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}})),
+                      {kernel_width("m/s")})),
       of_command(term(Kind::reward, "track_ang_vel_z_exp", kRootBody,
                       "kernel of the error of the turning rate in the body's axes",
                       formula("exp(-square({command}[2] - body_ang_vel_b%.z) / {std}^2)"),
-                      {{"std", 1, "rad/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}})),
+                      {kernel_width("rad/s")})),
       of_command(term(
           Kind::reward, "track_lin_vel_xy_yaw_frame_exp", kRootBody,
           "kernel of the error of the planar velocity in the world's axes, turned as the body is about z",
           formula("exp(-sum(square({command}[0:2] - rotate_inverse(quat_from_euler(0, 0, atan2(xmat%[3], "
                   "xmat%[0])), body_lin_vel%)[0:2])) / {std}^2)"),
-          {{"std", 1, "m/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}})),
+          {kernel_width("m/s")})),
       of_command(term(Kind::reward, "track_ang_vel_z_world_exp", kRootBody,
                       "kernel of the error of the turning rate about the world's z",
                       formula("exp(-square({command}[2] - body_ang_vel%.z) / {std}^2)"),
-                      {{"std", 1, "rad/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}})),
+                      {kernel_width("rad/s")})),
       of_command(term(
           Kind::reward, "feet_air_time", kBodies,
           "time in the air beyond a threshold, at touchdown, while the command is to walk",

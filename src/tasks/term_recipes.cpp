@@ -254,12 +254,6 @@ std::vector<std::string> of_each_tracked_body(const std::string& pattern, const 
   return values;
 }
 
-std::string joined(const std::vector<std::string>& values) {
-  std::string text;
-  for (const std::string& value : values) text += (text.empty() ? "" : ", ") + value;
-  return "[" + text + "]";
-}
-
 }  // namespace
 
 Recipe of_motion(const std::string& pattern) {
@@ -280,13 +274,13 @@ Recipe of_motion(const std::string& pattern) {
 
 Recipe of_tracked_bodies(const std::string& pattern, const std::string& whole) {
   return [pattern, whole](const TermRequest& term) {
-    return formula(filled(whole, {{'#', "mean(" + joined(of_each_tracked_body(pattern, term)) + ")"}}))(term);
+    return formula(filled(whole, {{'#', "mean([" + list(of_each_tracked_body(pattern, term)) + "])"}}))(term);
   };
 }
 
 Recipe each_tracked_body(const std::string& pattern) {
   return [pattern](const TermRequest& term) {
-    return Expressions{{"", joined(of_each_tracked_body(pattern, term))}};
+    return Expressions{{"", "[" + list(of_each_tracked_body(pattern, term)) + "]"}};
   };
 }
 
