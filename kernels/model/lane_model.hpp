@@ -3,6 +3,7 @@
 // all, which is known before the first step, this is the number of the model.
 #pragma once
 
+#include "kernels/math/quaternion.hpp"
 #include "kernels/math/vector.hpp"
 #include "kernels/model/data.hpp"
 
@@ -17,6 +18,11 @@ struct LaneField {
 
   MANIPLE_FUNCTION V operator()(int i, int k = 0) const {
     return varied ? V(own[kRow * i + k]) : V(uniform[kModelRow * i + k]);
+  }
+  // The row i of a field of quaternions; rows that vary are normalized here.
+  MANIPLE_FUNCTION Quat<V> quaternion(int i) const {
+    if (!varied) return uniform4<V>(uniform + kModelRow * i);
+    return normalize(Quat<V>{(*this)(i, 0), (*this)(i, 1), (*this)(i, 2), (*this)(i, 3)});
   }
   // Numbers first, first + 1 and first + 2 of row i.
   MANIPLE_FUNCTION Vec3<V> vector(int i, int first = 0) const {

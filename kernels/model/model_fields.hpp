@@ -438,6 +438,8 @@
 #define MANIPLE_VARYING_FIELDS(FIELD)                                                                       \
   FIELD(gravity, 1, 3, 3, none, "m/s^2", "gravity")                                                         \
   FIELD(qpos0, nq, 1, 1, qpos, "m or rad", "generalized position at reset, zero of each hinge and slide")   \
+  FIELD(body_pos, nbody, 3, 3, body, "m", "position in the frame of the parent body")                       \
+  FIELD(body_quat, nbody, 4, 4, body, "1", "orientation in the frame of the parent body, normalized")       \
   FIELD(body_mass, nbody, 1, 1, body, "kg", "mass of the body")                                             \
   FIELD(body_ipos, nbody, 3, 3, body, "m", "center of mass in the body frame")                              \
   FIELD(body_inertia, nbody, 3, 3, body, "kg m^2", "principal moments of inertia")                          \
@@ -470,6 +472,7 @@
   FIELD(equality_invweight, nequality, 1, 1)  \
   FIELD(limit_bound, nlimit, 1, 1)            \
   FIELD(limit_invweight, nlimit, 1, 1)        \
+  FIELD(tendon_length0, ntendon, 1, 1)        \
   FIELD(actuator_acc0, nu, 1, 1)
 
 // Numbers that hold for the whole model (src/model_import/derive.hpp).

@@ -226,8 +226,9 @@ MANIPLE_FUNCTION void set_weights(const Model<ScalarOf<V>>& m, const State<V>& s
     s.model_values[m.varied.dof_M0 + i] = diagonal;
   }
   inertia_matrix(m, s, d);
-  for (int t = 0; t < m.ntendon; ++t)
-    if (m.ten_J_spatialadr[t] >= 0) spatial_tendon(m, d, t);
+  tendon_lengths(m, s, d);
+  for (int t = 0; t < m.ntendon && m.varied.tendon_length0 >= 0; ++t)
+    s.model_values[m.varied.tendon_length0 + t] = d.ten_length[t];
   if (m.flags & model_tendon_armature) add_tendon_inertia(m, d);
   for (int k = 0; k < m.nM; ++k) d.qM_factor[k] = d.qM[k];
   factor_inertia(m, d, d.qM_factor, d.qLDiagInv);

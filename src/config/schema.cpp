@@ -89,7 +89,7 @@ const std::vector<Key>& schema() {
       KEY(simulation.decimation, between(1, 1e6), "physics steps", "Number of physics steps in a control step"),
       KEY(simulation.derived, anything(), "", "Age of the poses, velocities, forces and sensors that a task reads. fresh: of the state that the task sees. as_stepped: as mj_step leaves them, one physics step old (Gymnasium). stepped_forces: only accelerations, forces, contacts and their sensors are one step old, and where an episode begins they are those without actuators (dm_control). stepped_rewards: rewards, terminations and the variables updated with them read everything but rays one step old; observations and prev(x) read it fresh (mjlab)"),
       KEY(simulation.max_contacts, between(0, 100000), "contacts", "Contact capacity of one environment. Contacts beyond it are dropped, counted and reported with their environment. 0: estimated from the shapes at rest and from 1.5 times the contacts of the initial state"),
-      KEY(simulation.threads_per_environment, anything(), "", "GPU threads that step one environment together; auto: 1, which was faster on an H100; 32 needs a model of more than 9 dofs"),
+      KEY(simulation.threads_per_environment, anything(), "", "GPU threads that step one environment together; auto: 1, which was faster on an H100; 32 needs a model of more than 9 dofs, and its results differ by rounding"),
       KEY(simulation.steps, at_least(0), "control steps", "Length of a rollout"),
       KEY(simulation.inject_nan_env, between(-1, 1e12), "environment", "Test hook: environment whose qpos becomes NaN; -1: none"),
       KEY(simulation.inject_nan_step, at_least(0), "control step", "Test hook: control step before which qpos becomes NaN"),

@@ -34,6 +34,7 @@ struct NotedSignal {
   int number;
   const char* name;
   struct sigaction before;
+  std::string last_line{};  // what a verb without an end in order says of this signal
 };
 std::array<NotedSignal, 5> noted_signals{{{SIGTERM, "SIGTERM", {}},
                                           {SIGINT, "SIGINT", {}},
@@ -55,19 +56,13 @@ const char* name_of_signal(std::int64_t number) {
   return "signal";
 }
 
-const char* told_verb = nullptr;
-
-// (only functions that signal handlers may call)
+// (only functions that signal handlers may call; one write, so that lines of several ranks cannot mix)
 void tell_signal(int number) {
-  const auto write_text = [](const char* text) {
-    const ssize_t written = write(STDERR_FILENO, text, strlen(text));
-    (void)written;
-  };
-  if (told_verb != nullptr) {
-    for (const char* const part :
-         {"maniple: error: ", told_verb, " was ended by ", name_of_signal(number), ", before it was done\n"})
-      write_text(part);
-  }
+  for (const NotedSignal& noted : noted_signals)
+    if (noted.number == number && !noted.last_line.empty()) {
+      const ssize_t written = write(STDERR_FILENO, noted.last_line.data(), noted.last_line.size());
+      (void)written;
+    }
   raise(number);
 }
 
@@ -98,8 +93,10 @@ StopSignals::~StopSignals() {
 }
 
 void tell_ending_signals(const char* verb, bool says) {
-  if (says) told_verb = verb;
-  for (const NotedSignal& noted : noted_signals) {
+  for (NotedSignal& noted : noted_signals) {
+    if (says)
+      noted.last_line =
+          std::string("maniple: error: ") + verb + " was ended by " + noted.name + ", before it was done\n";
     struct sigaction before {};
     sigaction(noted.number, nullptr, &before);
     if (noted.number == SIGINT || noted.number == SIGCONT || before.sa_handler == SIG_IGN) continue;

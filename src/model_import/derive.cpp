@@ -100,8 +100,8 @@ void derive_bodies(const Model<double>& m, const DerivedFields& derived) {
                               : i == 0             ? -1
                                                    : derived.body_lastdof[parent];
     int flags = 0;
-    if (zero3(m.body_pos + 3 * i)) flags |= body_pos_zero;
-    if (identity4(m.body_quat + 4 * i)) flags |= body_quat_identity;
+    if (zero3(m.body_pos + 3 * i) && m.varied.body_pos < 0) flags |= body_pos_zero;
+    if (identity4(m.body_quat + 4 * i) && m.varied.body_quat < 0) flags |= body_quat_identity;
     if (zero3(m.body_ipos + 3 * i) && m.varied.body_ipos < 0) flags |= body_ipos_zero;
     if (identity4(m.body_iquat + 4 * i)) flags |= body_iquat_identity;
     const bool varied = m.varied.body_mass >= 0 || m.varied.body_inertia >= 0;

@@ -32,7 +32,8 @@ const double* numbers_of(const std::array<double, kLength>& vector) {
 // What varies with the fields whose offsets are not -1: sets the offsets of MANIPLE_CONSEQUENT_FIELDS to 0.
 void mark_consequences(const ImportedModel& model, VariedOffsets& varied) {
   const bool inertia = varied.body_mass >= 0 || varied.body_inertia >= 0;
-  const bool bodies = inertia || varied.body_ipos >= 0;
+  const bool poses = varied.body_pos >= 0 || varied.body_quat >= 0,
+             bodies = inertia || poses || varied.body_ipos >= 0;
   if (varied.body_mass >= 0) varied.body_subtreemass = varied.body_inversesubtreemass = 0;
   if (varied.body_inertia >= 0) varied.body_inertialocal = 0;
   if (inertia && (model.density != 0 || model.viscosity != 0)) varied.body_fluid = 0;
@@ -41,6 +42,7 @@ void mark_consequences(const ImportedModel& model, VariedOffsets& varied) {
   if (varied.dof_armature >= 0) varied.dof_totalarmature = 0;
   if (varied.dof_frictionloss >= 0) varied.friction_loss = 0;
   if (varied.jnt_range >= 0) varied.limit_bound = 0;
+  if (poses || varied.qpos0 >= 0) varied.tendon_length0 = 0;
   if (bodies || varied.dof_armature >= 0 || varied.qpos0 >= 0)
     varied.dof_M0 = varied.body_invweight0 = varied.equality_invweight = varied.friction_D =
         varied.limit_invweight = 0;

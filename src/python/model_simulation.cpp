@@ -21,8 +21,9 @@ namespace {
 
 // Of the model's fields that may vary, those from which others follow (kernels/physics/set_const.hpp): these
 // are computed where a task's events draw them.
-const std::set<std::string> kWithConsequences{"qpos0",     "body_mass",   "body_ipos",    "body_inertia",
-                                              "jnt_range", "dof_damping", "dof_armature", "dof_frictionloss"};
+const std::set<std::string> kWithConsequences{"qpos0",        "body_pos",        "body_quat", "body_mass",
+                                              "body_ipos",    "body_inertia",    "jnt_range", "dof_damping",
+                                              "dof_armature", "dof_frictionloss"};
 
 std::vector<std::pair<std::string, int>> state_sizes(const ModelSizes& sizes) {
   return {{"time", 1},

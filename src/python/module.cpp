@@ -110,12 +110,20 @@ Autoreset autoreset_of(const std::string& name) {
   throw InputError("autoreset_mode: found '" + name + "'; allowed: NextStep, SameStep, Disabled");
 }
 
+// Python has no command line: arguments and overrides are named by their keys alone.
+std::string without_command_line(std::string text) {
+  const std::string place = SourceLocation{}.text() + ": ";
+  for (std::size_t at = text.find(place); at != std::string::npos; at = text.find(place, at))
+    text.erase(at, place.size());
+  return text;
+}
+
 // Our errors with their text: what the user asked for is a ValueError, everything else a RuntimeError.
 void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
   } catch (const InputError& error) {
-    PyErr_SetString(PyExc_ValueError, error.what());
+    PyErr_SetString(PyExc_ValueError, without_command_line(error.what()).c_str());
   } catch (const Error& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }

@@ -129,6 +129,19 @@ std::pair<std::string, std::string> friction_advice(const std::string& field, co
           allowed};
 }
 
+// Why the pose of a body in its parent has no effect, and what sets it instead; empty: it has one.
+std::pair<std::string, std::string> pose_advice(std::size_t body, const TaskModel& model) {
+  for (const TaskJoint& joint : model.joints)
+    if (joint.type == joint_free && joint.body == static_cast<int>(body))
+      return {"does not count: its free joint says where it is",
+              "a reset that sets qpos['" + joint.name + "']"};
+  const auto& mocap = model.mocap_bodies;
+  if (std::find(mocap.begin(), mocap.end(), model.bodies[body]) != mocap.end())
+    return {"does not count: it is a mocap body",
+            "a reset that sets mocap_pos['" + model.bodies[body] + "'] or mocap_quat"};
+  return {};
+}
+
 // The elements that the event names, each once.
 std::vector<Element> chosen(const Elements& elements, const TermConfig& term, const std::string& key) {
   const std::string kind = text_of(elements.kind);
@@ -252,6 +265,8 @@ void check_effect(const TermConfig& term, const VaryingField& field, const std::
     if (field.name == "actuator_forcerange" && !model.actuators[row].force_limited)
       return {"does not hold", "actuators whose forces are limited in the model"};
     if (!rubs(field.name, row, model)) return friction_advice(field.name, model);
+    if (field.name == "body_pos" || field.name == "body_quat")
+      if (const auto advice = pose_advice(row, model); !advice.first.empty()) return advice;
     const auto first = field.values.begin() + element.first;
     if (term.operation == FieldOperation::scale &&
         std::all_of(first, first + element.size, [](double value) { return value == 0; }))

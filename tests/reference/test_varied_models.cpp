@@ -21,6 +21,8 @@ struct FieldOfMujoco {
 FieldOfMujoco field_of(mjModel& m, const std::string& name) {
   return std::map<std::string, FieldOfMujoco>{{"gravity", {m.opt.gravity, 3}},
                                               {"qpos0", {m.qpos0, 1}},
+                                              {"body_pos", {m.body_pos, 3}},
+                                              {"body_quat", {m.body_quat, 4}},
                                               {"body_mass", {m.body_mass, 1}},
                                               {"body_ipos", {m.body_ipos, 3}},
                                               {"body_inertia", {m.body_inertia, 3}},
@@ -57,6 +59,11 @@ Numbers drawn(const VaryingField& field, const mjModel& m, std::mt19937_64& gene
     } else if (field.name == "body_ipos") {
       // libmujoco refuses it where a body's rows of the inertia matrix are kept
       if (m.body_mass[row] > 0 && m.body_simple[row] == 0) x += 0.04 * uniform(generator) - 0.02;
+    } else if (field.name == "body_pos") {
+      x += 0.04 * uniform(generator) - 0.02;
+    } else if (field.name == "body_quat") {
+      x += 0.2 * uniform(generator) - 0.1;
+      if (k == 3) mju_normalize4(values.data() + i - k);
     } else if (field.name == "dof_frictionloss") {
       x = scaled(x) + (scalar(m.dof_jntid[row]) ? 0.05 * uniform(generator) : 0);
     } else if (field.name == "jnt_stiffness") {

@@ -44,8 +44,8 @@ MODEL = """
   </actuator>
 </mujoco>
 """
-FIELDS = ["gravity", "qpos0", "body_mass", "body_ipos", "dof_damping", "dof_armature", "dof_frictionloss",
-          "geom_friction", "actuator_gainprm", "actuator_biasprm", "jnt_range", "jnt_stiffness", "actuator_forcerange"]
+FIELDS = ["gravity", "qpos0", "body_pos", "body_quat", "body_mass", "body_ipos", "dof_damping", "dof_armature",
+          "dof_frictionloss", "geom_friction", "actuator_gainprm", "actuator_biasprm", "jnt_range", "jnt_stiffness", "actuator_forcerange"]
 EVENTS = """
     feet: {field: geom_friction, geoms: [".*_foot", floor], mode: startup, operation: abs, ranges: [.3, 1.2],
            shared_random: true}
@@ -55,6 +55,8 @@ EVENTS = """
     com: {field: body_ipos, bodies: [torso], mode: startup, operation: add, ranges: {0: [-.05, .05], 2: [0, .02]}}
     kp: {field: actuator_kp, actuators: [".*"], mode: startup, operation: scale, ranges: [.7, 1.3]}
     kd: {field: actuator_kd, actuators: [".*"], mode: startup, operation: scale, ranges: [.5, 2], shared_random: true}
+    hips: {field: body_pos, bodies: [".*_thigh"], mode: startup, operation: add, ranges: [-.02, .02]}
+    bent: {set: "body_quat[left_shin]", mode: reset, expression: "3 * quat_from_euler(uniform(-.2, .2), 0, .1)"}
     zero: {field: qpos0, joints: [".*_knee"], mode: startup, operation: add, ranges: [-.1, .1]}
     damping: {field: dof_damping, joints: [".*_(hip|knee)"], mode: reset, operation: scale,
               distribution: log_uniform, ranges: [.5, 2]}
@@ -111,7 +113,8 @@ def rollout(maniple, deck, directory, steps=60, ranks=2, fields=("qpos", "qvel",
 
 def of_model(observation, model):
     """The fields of an observation by name."""
-    sizes = {"gravity": (3,), "qpos0": (model.nq,), "body_mass": (model.nbody,), "body_ipos": (model.nbody, 3),
+    sizes = {"gravity": (3,), "qpos0": (model.nq,), "body_pos": (model.nbody, 3), "body_quat": (model.nbody, 4),
+             "body_mass": (model.nbody,), "body_ipos": (model.nbody, 3),
              "dof_damping": (model.nv,), "dof_armature": (model.nv,), "dof_frictionloss": (model.nv,),
              "jnt_range": (model.njnt, 2), "jnt_stiffness": (model.njnt,), "actuator_forcerange": (model.nu, 2),
              "geom_friction": (model.ngeom,), "actuator_gainprm": (model.nu, 3), "actuator_biasprm": (model.nu, 3)}
@@ -130,7 +133,8 @@ def own_model(fields):
     model.opt.tolerance, model.opt.ls_tolerance = 1e-15, 1e-10
     model.opt.gravity[:] = fields["gravity"]
     model.geom_friction[:, 0] = fields["geom_friction"]
-    for name in ("qpos0", "body_mass", "body_ipos", "dof_damping", "dof_armature", "dof_frictionloss", "jnt_range",
+    model.body_quat[:] = fields["body_quat"] / np.linalg.norm(fields["body_quat"], axis=1, keepdims=True)
+    for name in ("qpos0", "body_pos", "body_mass", "body_ipos", "dof_damping", "dof_armature", "dof_frictionloss", "jnt_range",
                  "jnt_stiffness", "actuator_forcerange"):
         getattr(model, name)[:] = fields[name]
     for name in ("actuator_gainprm", "actuator_biasprm"):
@@ -242,7 +246,7 @@ def test_ranks_and_restarts(maniple, deck, tmp_path):
     assert maniple.digest(maniple.checkpoints(directory)[-1]) == digests[1]
     with h5py.File(maniple.checkpoints(directory)[-1]) as file:
         after = file["state/model_values"][()]
-    torso = 3 + 22 - 11  # gravity, qpos0 (11), then masses: those of the world and the torso
+    torso = 3 + 11 + 7 * 6  # gravity, qpos0, poses of bodies, then masses: those of the world and the torso
     np.testing.assert_array_equal(after[:, torso], before[:, torso])
     assert len(np.unique(before[:, torso + 1])) == 230
 
@@ -287,6 +291,8 @@ def test_nothing_is_kept_of_a_model_that_does_not_vary(maniple, deck, tmp_path):
      ["without effect", "jnt_range of 'root' does not hold"]),
     ("{field: jnt_stiffness, joints: [\".*_hip\"], mode: startup, operation: scale, ranges: [0, 9]}",
      ["without effect", "jnt_stiffness of 'left_hip' is 0 in the model", "add | abs"]),
+    ("{field: body_pos, bodies: [torso], mode: startup, operation: add, ranges: [0, 1]}",
+     ["without effect", "body_pos of 'torso' does not count", "qpos['root']"]),
     ("{set: \"qpos[left_hip]\", expression: \"1\", mode: startup}", ["fields of the model"]),
     ("{set: \"geom_size[floor]\", expression: \"1\", mode: startup}", ["unknown name 'geom_size'"]),
 ])

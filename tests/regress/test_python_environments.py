@@ -481,8 +481,13 @@ def test_refusals_are_those_of_the_program(maniple_program, tmp_path):
         maniple.make_vec({"model": {"file": str(ROOT / "inputs/models/arm6.xml")}})
     with pytest.raises(ValueError, match="autoreset_mode: found 'next_step'; allowed: 'NextStep', 'SameStep', 'Disabled'"):
         maniple.make_vec(HOPPER, 4, autoreset_mode="next_step")
-    with pytest.raises(ValueError, match="threads: found 0; allowed: at least 1"):
-        maniple.make_vec(HOPPER, 4, threads=0)
+    for threads in (0, 1.5):
+        with pytest.raises(ValueError, match=f"threads: found {threads}; allowed: an integer of at least 1"):
+            maniple.make_vec(HOPPER, 4, threads=threads)
+    with pytest.raises(ValueError, match="comm: found 3; allowed: None, or a communicator of mpi4py"):
+        maniple.make_vec(HOPPER, 4, comm=3)
+    with pytest.raises(ValueError, match="^batch.num_envs: found"):  # there is no command line
+        maniple.make_vec(HOPPER, 0)
     for name, near in (("Hopper-v5", HOPPER), ("HalfCheetah-v5", "gymnasium/half_cheetah_v5"), ("inverted_pendulum_v5", "gymnasium/inverted_pendulum_v5")):
         with pytest.raises(ValueError, match=f"nearest: {near}$"):
             maniple.make_vec(name)
@@ -514,6 +519,8 @@ def test_misuse_is_refused():
     envs.reset()
     with pytest.raises(ValueError, match=r"found the shape \(3, 3\); allowed: \(4, 3\)"):
         envs.step(action[:3])
+    with pytest.raises(ValueError, match="actions: found complex numbers; allowed: real numbers"):
+        envs.step(action + 1j)
     with pytest.raises(ValueError, match="found the shape \\(4,\\) with 0"):
         envs.reset(options={"reset_mask": np.zeros(4, bool)})
     with pytest.raises(TypeError, match="found an array of int64"):

@@ -383,7 +383,7 @@ def test_simulations_are_refused():
         with pytest.raises(ValueError, match=f"steps: found {steps}; allowed: an integer, at least 0"):
             simulation.step(steps)
     for threads in (0, -2):
-        with pytest.raises(ValueError, match=f"threads: found {threads}; allowed: at least 1"):
+        with pytest.raises(ValueError, match=f"threads: found {threads}; allowed: an integer of at least 1"):
             maniple.Simulation(MODELS["hopper"], 4, threads=threads)
     with pytest.raises(ValueError, match='no field "xpoz"; nearest field: xpos'):
         maniple.Simulation(MODELS["hopper"], 4, fields=["xpoz"])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maniple.arrays import check_finite, real_array
 from maniple.checkpoints import BadInput, check_run, newest_checkpoint, opened
 from maniple.process import packages_of_this_python
 from maniple.results import Run, check_kind, results_path, text_of, what_is_missing
@@ -96,15 +97,14 @@ class Policy:
         deterministic: whether to take the mean action (of a mixture: the one of its likeliest mode) or to draw one; None: as
             load_policy() was told, else as evaluation.deterministic of the run says. Diffusion policies always draw.
 
-        Raises ValueError for observations of another size.
+        Raises ValueError for observations of another size and for what is not finite.
         """
         if isinstance(observations, dict):
             observations = observations["policy"]
-        if not isinstance(observations, np.ndarray) and hasattr(observations, "__dlpack__"):
-            observations = np.from_dlpack(observations)
-        rows = np.ascontiguousarray(observations, np.float32)
+        rows = real_array(observations, np.float32, "observations")
         if rows.ndim != 2 or rows.shape[1] != self.num_observations or len(rows) == 0:
             raise ValueError(f"observations: found the shape {rows.shape}; allowed: (n, {self.num_observations}), with n > 0")
+        check_finite(rows, "observations")
         if len(rows) != self._core.envs:
             if self._core.envs and self.is_stateful:
                 raise ValueError(f"observations: found {len(rows)} rows; allowed: {self._core.envs}, as before, or another number "

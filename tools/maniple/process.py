@@ -1,5 +1,6 @@
 """Facts about the process of Python that the program needs: its file, its packages, and its cores."""
 
+import numbers
 import os
 import shutil
 import sys
@@ -44,8 +45,8 @@ def threads_of(given_threads: int | None) -> int:
     """Threads that step a batch: those that the user names; else OMP_NUM_THREADS, or one for each core that this process may
     use. Raises ValueError for less than one."""
     if given_threads is not None:
-        if given_threads < 1:
-            raise ValueError(f"threads: found {given_threads}; allowed: at least 1")
-        return given_threads
+        if not isinstance(given_threads, numbers.Integral) or given_threads < 1:
+            raise ValueError(f"threads: found {given_threads!r}; allowed: an integer of at least 1")
+        return int(given_threads)
     given = os.environ.get("OMP_NUM_THREADS", "")
     return int(given) if given.isdigit() and int(given) > 0 else len(os.sched_getaffinity(0))

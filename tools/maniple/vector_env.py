@@ -19,6 +19,7 @@ from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from maniple.arrays import check_finite, real_array
 from maniple.decks import Deck, sources
 from maniple.native import VectorEnvironment
 from maniple.process import packages_of_this_python, threads_of
@@ -80,6 +81,8 @@ class VectorEnv(GymnasiumVectorEnv):
                  camera: str | int | None = None) -> None:
         if render_mode is not None and render_mode not in RENDER_MODES:
             raise ValueError(f"render_mode: found {render_mode!r}; allowed: None, {', '.join(map(repr, RENDER_MODES))}")
+        if comm is not None and not hasattr(comm, "allgather"):
+            raise ValueError(f"comm: found {comm!r}; allowed: None, or a communicator of mpi4py")
         rank, ranks = (0, 1) if comm is None else (comm.Get_rank(), comm.Get_size())
         modes = [mode.value for mode in AutoresetMode]
         if not isinstance(autoreset_mode, AutoresetMode) and autoreset_mode not in modes:
@@ -283,16 +286,12 @@ class VectorEnv(GymnasiumVectorEnv):
         return {"critic": arrays["critic"], "policy": arrays["policy"]} if self._has_critic else arrays["policy"]
 
     def _rows_of(self, actions: Any) -> NDArray[Any]:
-        if not isinstance(actions, np.ndarray) and hasattr(actions, "__dlpack__"):
-            actions = np.from_dlpack(actions)
         if actions is None:
             raise ValueError(f"actions: found None; allowed: an array of the shape {self.action_space.shape}")
-        rows = np.ascontiguousarray(actions, self._dtype)
+        rows = real_array(actions, self._dtype, "actions")
         if rows.shape != self.action_space.shape:
             raise ValueError(f"actions: found the shape {rows.shape}; allowed: {self.action_space.shape}")
-        if not np.isfinite(rows).all():
-            env, k = np.argwhere(~np.isfinite(rows))[0]
-            raise ValueError(f"actions: found {rows[env, k]} in component {k} of environment {env}; allowed: finite numbers")
+        check_finite(rows, "actions")
         return rows
 
     def _episode_infos(self, ended: NDArray[np.bool_]) -> dict[str, Any]:

@@ -54,13 +54,7 @@ MANIPLE_FUNCTION Coupling<V> coupling(const Model<ScalarOf<V>>& m, const State<V
   const auto position = [&](int object) -> V {
     if (m.eq_type[e] == equality_joint)
       return s.qpos[m.jnt_qposadr[object]] - lanes.qpos0(m.jnt_qposadr[object]);
-    // (the length of a spatial tendon at qpos0 does not depend on where the zeros of hinges and slides are)
-    if (m.varied.qpos0 < 0 || m.ten_J_spatialadr[object] >= 0)
-      return d.ten_length[object] - V(m.tendon_length0[object]);
-    V length(d.ten_length[object]);
-    for (int k = m.ten_J_rowadr[object], end = k + m.ten_J_rownnz[object]; k < end; ++k)
-      length -= V(m.ten_J[k]) * lanes.qpos0(m.jnt_qposadr[m.dof_jntid[m.ten_J_colind[k]]]);
-    return length;
+    return d.ten_length[object] - lanes.tendon_length0(object);
   };
   Coupling<V> coupled{position(m.eq_obj1id[e]) - V(data[0]), V(0)};
   if (m.eq_obj2id[e] >= 0) {

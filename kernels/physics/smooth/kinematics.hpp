@@ -55,14 +55,15 @@ MANIPLE_FUNCTION void place_body(const Model<ScalarOf<V>>& m, const State<V>& s,
     xquat = normalize(load4<V>(s.mocap_quat, 4 * mocap));
     return;
   }
+  const LaneModel<V> lanes(m, s);
   if (parent > 0) {
     xpos = load3<V>(d.xpos, 3 * parent);
-    if (!(flags & body_pos_zero)) xpos = xpos + rotate_by(parent, uniform3<V>(m.body_pos + 3 * i));
+    if (!(flags & body_pos_zero)) xpos = xpos + rotate_by(parent, lanes.body_pos().vector(i));
     xquat = load4<V>(d.xquat, 4 * parent);
-    if (!(flags & body_quat_identity)) xquat = xquat * uniform4<V>(m.body_quat + 4 * i);
+    if (!(flags & body_quat_identity)) xquat = xquat * lanes.body_quat().quaternion(i);
   } else {
-    xpos = uniform3<V>(m.body_pos + 3 * i);
-    xquat = uniform4<V>(m.body_quat + 4 * i);
+    xpos = lanes.body_pos().vector(i);
+    xquat = lanes.body_quat().quaternion(i);
   }
   for (int j = first; j < first + count; ++j) {
     const int type = m.jnt_type[j], q = m.jnt_qposadr[j];
@@ -71,12 +72,12 @@ MANIPLE_FUNCTION void place_body(const Model<ScalarOf<V>>& m, const State<V>& s,
     Vec3<V> anchor = xpos;
     if (!centered) anchor = anchor + rotate(xquat, uniform3<V>(m.jnt_pos + 3 * j));
     if (type == joint_slide) {
-      xpos = xpos + (s.qpos[q] - LaneModel<V>(m, s).qpos0(q)) * axis;
+      xpos = xpos + (s.qpos[q] - lanes.qpos0(q)) * axis;
     } else {
       if (type == joint_ball)
         xquat = xquat * normalize(load4<V>(s.qpos, q));
       else
-        xquat = turned(m, j, xquat, s.qpos[q] - LaneModel<V>(m, s).qpos0(q));
+        xquat = turned(m, j, xquat, s.qpos[q] - lanes.qpos0(q));
       if (!centered) xpos = anchor - rotate(xquat, uniform3<V>(m.jnt_pos + 3 * j));
     }
     store3(d.xanchor, 3 * j, anchor);
