@@ -37,3 +37,11 @@ def make_fetch(name):
     module = importlib.import_module(f"gymnasium_robotics.envs.fetch.{name}")
     title = "".join(part.title() for part in name.split("_"))
     return getattr(module, f"MujocoFetch{title}Env")()
+
+
+def make_adroit(name):
+    """The environment of an Adroit task, with the dense reward: door, hammer, pen or relocate."""
+    if "gymnasium_robotics" not in sys.modules:
+        _load_package()
+    module = importlib.import_module(f"gymnasium_robotics.envs.adroit_hand.adroit_{name}")
+    return getattr(module, f"AdroitHand{name.title()}Env")()

@@ -23,8 +23,8 @@ from mjlab.envs.mdp.actions.actions import JointPositionAction  # noqa: E402
 from mjlab.sensor import BuiltinSensor, ContactSensor, TerrainHeightSensor  # noqa: E402
 from mjlab.sensor.contact_sensor import ContactData, _AirTimeState  # noqa: E402
 from mjlab.tasks.cartpole.cartpole_env_cfg import cartpole_balance_env_cfg, cartpole_swingup_env_cfg  # noqa: E402
-from mjlab.tasks.velocity.config.g1.env_cfgs import unitree_g1_flat_env_cfg  # noqa: E402
-from mjlab.tasks.velocity.config.go1.env_cfgs import unitree_go1_flat_env_cfg  # noqa: E402
+from mjlab.tasks.velocity.config.g1.env_cfgs import unitree_g1_flat_env_cfg, unitree_g1_rough_env_cfg  # noqa: E402
+from mjlab.tasks.velocity.config.go1.env_cfgs import unitree_go1_flat_env_cfg, unitree_go1_rough_env_cfg  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 tensor = torch_in_numpy.tensor
@@ -510,3 +510,45 @@ def test_cartpole(maniple, tmp_path, task):
             assert np.ptp(values) >= 0.97 * (high - low)
             assert values.mean() == pytest.approx((low + high) / 2, abs=0.07 * (high - low) + 1e-12)
     assert config.episode_length_s / (config.sim.mujoco.timestep * config.decimation) == pytest.approx(1000)
+
+
+@pytest.mark.parametrize("name, config, feet", [
+    ("g1_rough", unitree_g1_rough_env_cfg, ["left_foot", "right_foot"]),
+    ("go1_rough", unitree_go1_rough_env_cfg, ["FR", "FL", "RR", "RL"]),
+])
+def test_feet_on_rough_ground(maniple, tmp_path, name, config, feet):
+    """foot_height is the least clearance of the points that mjlab's own pattern has around each foot, and their names are
+    those of its sensor."""
+    (sensor,) = [sensor for sensor in config().scene.sensors if sensor.name == "foot_height_scan"]
+    assert [frame.name for frame in sensor.frame] == feet and sensor.ray_alignment == "yaw" and sensor.reduction == "min"
+    offsets = np.asarray(sensor.pattern.generate_rays(None, "cpu")[0])
+    deck = tmp_path / "deck.yaml"
+    deck.write_text(f"include: {ROOT}/inputs/tasks/mjlab/{name}.yaml\ntask:\n  observations:\n"
+                    "    - {name: foot_height, expression: \"foot_height\"}\n  resets:\n"
+                    "    - {term: reset_root_state_uniform, x: [-3.5, 3.5], y: [-3.5, 3.5], z: [0, 0.3], yaw: [-3.14, 3.14]}\n")
+    maniple("rollout", deck, "batch.num_envs=200", "simulation.precision=double", "simulation.steps=20", "control.source=random",
+            "initial_state.source=task", "output.trajectory.every=20", "output.trajectory.fields=[qpos, observation]",
+            f"output.directory={tmp_path / 'run'}")
+    with h5py.File(tmp_path / "run/results.h5") as file:
+        model = model_of(file)
+        qpos, heights = (file[f"trajectory/{field}"][()] for field in ("qpos", "observation"))
+    data, down, normal = mujoco.MjData(model), np.array([0, 0, -1.0]), np.zeros(3)
+    (ground,) = np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_HFIELD)
+    uneven, middle, far = 0, 0, 0
+    for env, sample in np.ndindex(200, 2):
+        data.qpos[:] = qpos[env, sample]
+        mujoco.mj_forward(model, data)
+        for foot, height in zip(feet, heights[env, sample]):
+            site = data.site(foot)
+            turn = np.asarray(TerrainHeightSensor._extract_yaw_rotation(None, tensor(site.xmat.reshape(1, 3, 3))))[0]
+            starts = site.xpos + [0, 0, 0.1] + offsets @ turn.T
+            clear = [mujoco.mj_rayHfield(model, data, ground, start, down, normal) - 0.1 for start in starts]
+            if min(clear) < 0:
+                continue  # this one begins in the ground
+            uneven += np.ptp(clear) > 1e-3
+            middle += clear[0] < min(clear[1:]) - 1e-5
+            # (TerrainHeightSensor: where no ray is shorter than 1 m)
+            expected = site.xpos[2] if min(clear) > 1 else min(clear)
+            far += min(clear) > 1
+            assert height == pytest.approx(np.clip(expected, 0, 1), abs=1e-6), (env, sample, foot)
+    assert uneven > 100 and middle > 0 and far > 10, (uneven, middle, far)

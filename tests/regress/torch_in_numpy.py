@@ -30,6 +30,9 @@ class Tensor(np.ndarray):
     def clamp(self, min=None, max=None):
         return np.clip(self, min, max)
 
+    def clamp_min(self, low):
+        return np.maximum(self, low)
+
     def norm(self, p=2, dim=None):
         return np.sqrt(np.square(self).sum(dim))
 
@@ -38,6 +41,9 @@ class Tensor(np.ndarray):
 
     def flatten(self, start_dim=0):
         return self.reshape(*self.shape[:start_dim], -1)
+
+    def expand(self, *shape):
+        return np.broadcast_to(self, shape).view(Tensor)
 
     def expand_as(self, other):
         return np.broadcast_to(self, other.shape)
