@@ -109,5 +109,28 @@ TEST_F(FuzzFound, PairsThatNothingMovesAreListedWithoutRows) {
   expect_equal_rows();
 }
 
+// The end of a cylinder and the side of a box, 4.6 and 5 degrees from parallel: of the second face counts
+// what is within the margin, however large the angle is. Found in states of the Adroit hand.
+TEST_F(FuzzFound, FacesThatAreNearlyParallelTouchWithinTheMargin) {
+  load_text(R"(<mujoco><worldbody>
+    <body pos="-0.017367910117072356 -0.20939123746720334 0.2676930007453439"
+          quat="0.6861105558431148 -0.03756518253190843 0.049573331591610675 0.7248335305550542">
+      <freejoint/><geom type="cylinder" size="0.015 0.065" margin="0.0005"/></body>
+    <body pos="-0.0001464907153512678 -0.23186539162052638 0.19303778450242473"
+          quat="0.6336027556434907 -0.7697681857589542 -0.05986736981963111 0.04919742132696054">
+      <freejoint/><geom type="box" size="0.032 0.0111 0.049" margin="0.0005"/></body>
+  </worldbody></mujoco>)");
+  expect_equal_rows();
+  load_text(R"(<mujoco><worldbody>
+    <body pos="-0.0033520038068965557 -0.006395314281533254 0.23561723261324438"
+          quat="0.5883126016498336 0.6065575168938926 -0.3942531310863958 -0.3613042070999073">
+      <freejoint/><geom type="cylinder" size="0.02 0.04" margin="0.0005"/></body>
+    <body pos="0.05 0 0.2363683432340622"
+          quat="0.5838329026838207 0.5833679027613294 -0.3994209334225274 -0.39910393347536655">
+      <freejoint/><geom type="box" size="0.08 0.08 0.01"/></body>
+  </worldbody></mujoco>)");
+  expect_equal_rows();
+}
+
 }  // namespace
 }  // namespace maniple

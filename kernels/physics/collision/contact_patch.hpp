@@ -403,7 +403,7 @@ MANIPLE_STAGE void find_patch(const ConvexShape<S>& shape1, const ConvexShape<S>
     const double cosine = -least;
     ClippedPolygon polygon;
     for (int k = 0; k < corners_of_face(shape2, face2); ++k) polygon.add(corner_of_face(shape2, face2, k));
-    clip_by(shape1, face1, zero3<double>(), shape1.inflation + shape2.inflation * cosine, polygon);
+    clip_by(shape1, face1, zero3<double>(), shape1.inflation + shape2.inflation, polygon);
     if (polygon.count == 0) return;
     int chosen[4] = {0, 1, 2, 3};
     if (polygon.count > 4)
