@@ -218,6 +218,16 @@ def test_policies_are_told_how_to_act(program, tmp_path):
     np.testing.assert_array_equal(drawn(rows, deterministic=True), mean(rows))
 
 
+class Unreadable:
+    """An array whose numbers numpy does not have, as PyTorch's bfloat16."""
+
+    def __dlpack__(self, **_):
+        raise BufferError("no numbers of numpy's")
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
 def test_refusals(program, tmp_path):
     pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
     run = tmp_path / "run"
@@ -225,6 +235,12 @@ def test_refusals(program, tmp_path):
     policy = maniple.load_policy(run)
     with pytest.raises(ValueError, match=r"found the shape \(3, 2\); allowed: \(n, 4\)"):
         policy(np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="observations: found nan in component 1 of environment 2; allowed: finite numbers"):
+        policy(np.where(np.arange(12).reshape(3, 4) == 9, np.nan, 0))
+    with pytest.raises(ValueError, match="observations: found complex numbers; allowed: real numbers"):
+        policy(np.zeros((3, 4), complex))
+    with pytest.raises(ValueError, match=r"observations: found an array that numpy cannot read \(no numbers of numpy's\)"):
+        policy(Unreadable())
     policy(np.zeros((3, 4)))
     with pytest.raises(ValueError, match="found 2 rows; allowed: 3"):
         policy(np.zeros((2, 4)))
