@@ -18,12 +18,11 @@ torch_in_numpy.install()
 from mjlab.entity import Entity  # noqa: E402
 from mjlab.entity import data as entity_data  # noqa: E402
 from mjlab.envs.mdp.curriculums import reward_curriculum  # noqa: E402
-from mjlab.sensor import ContactSensor  # noqa: E402
-from mjlab.sensor.contact_sensor import ContactData  # noqa: E402
 from mjlab.tasks.manipulation.config.yam.env_cfgs import yam_lift_cube_env_cfg  # noqa: E402
 from mjlab.tasks.manipulation.config.yam.rl_cfg import yam_lift_cube_ppo_runner_cfg  # noqa: E402
 from mjlab.tasks.manipulation.mdp import commands  # noqa: E402
 from mjlab.tasks.velocity.config.go1.rl_cfg import unitree_go1_ppo_runner_cfg  # noqa: E402
+from mjlab_originals import Contacts, assert_same_models, model_of  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 DECK = ROOT / "inputs/tasks/mjlab/lift_cube_yam.yaml"
@@ -38,11 +37,10 @@ def config():
 
 
 def read(file):
-    model = mujoco.MjModel.from_binary_path("model.mjb", {"model.mjb": file["run/model_mjb"][()].tobytes()})
     recorded = {field: values[()] for field, values in file["trajectory"].items() if field != "variables"}
     for field in ("due", "left"):
         recorded[field] = file[f"trajectory/variables/{field}"][()][..., 0]
-    return model, recorded
+    return model_of(file), recorded
 
 
 FIELDS = "qpos, qvel, mocap_pos, qacc_warmstart, model_values, variables/due, variables/left, action, observation, " \
@@ -100,51 +98,20 @@ def original_model(config):
 
 def test_model_is_that_of_mjlab(config, rollout):
     ours, theirs = rollout[0], original_model(config)
-    for size in ("nq", "nv", "nu", "njnt", "nsite", "neq"):
-        assert getattr(ours, size) == getattr(theirs, size), size
-    for option in ("timestep", "integrator", "cone", "impratio", "solver", "disableflags"):
-        assert getattr(ours.opt, option) == getattr(theirs.opt, option), option
-    np.testing.assert_allclose(ours.opt.gravity, theirs.opt.gravity)
     fields = {"body": "body_mass body_inertia body_ipos body_iquat body_quat",
               "geom": "geom_type geom_size geom_pos geom_quat geom_contype geom_conaffinity geom_condim geom_priority "
                       "geom_friction geom_solref geom_solimp geom_margin geom_gap",
               "site": "site_pos site_quat"}
-    for kind, names in fields.items():
-        for i in range(getattr(ours, f"n{kind}")):
-            name = getattr(ours, kind)(i).name
-            if not name or name == "goal" or (kind == "body" and name == "world"):
-                continue
-            other = getattr(theirs, kind)({"floor": "terrain"}.get(name, name)).id
-            for field in names.split():
-                np.testing.assert_allclose(getattr(ours, field)[i], getattr(theirs, field)[other], rtol=1e-10, atol=1e-15,
-                                           err_msg=f"{field} of {name}")
+    arrays = ("jnt_type jnt_range jnt_axis jnt_pos jnt_stiffness jnt_limited jnt_solref jnt_solimp dof_armature dof_damping "
+              "dof_frictionloss jnt_qposadr actuator_gainprm actuator_biasprm actuator_forcerange "
+              "actuator_forcelimited actuator_ctrllimited actuator_gear actuator_dyntype actuator_gaintype actuator_biastype "
+              "actuator_trnid eq_type eq_data eq_solref eq_solimp eq_obj1id eq_obj2id eq_active0")
+    assert_same_models(ours, theirs, "nq nv nu njnt nsite neq", fields, arrays, left_out=("goal", "world"), atol=1e-15)
     for model in (ours, theirs):  # nothing else touches anything
         assert not any(model.geom_contype[i] or model.geom_conaffinity[i] for i in range(model.ngeom) if not model.geom(i).name)
-    for field in ("jnt_type jnt_range jnt_axis jnt_pos jnt_stiffness jnt_limited jnt_solref jnt_solimp dof_armature dof_damping "
-                  "dof_frictionloss jnt_qposadr actuator_gainprm actuator_biasprm actuator_forcerange "
-                  "actuator_forcelimited actuator_ctrllimited actuator_gear actuator_dyntype actuator_gaintype actuator_biastype "
-                  "actuator_trnid eq_type eq_data eq_solref eq_solimp eq_obj1id eq_obj2id eq_active0").split():
-        np.testing.assert_allclose(getattr(ours, field), getattr(theirs, field), rtol=1e-10, err_msg=field)
     assert ours.key_qpos[0][:8] == pytest.approx([config.scene.entities["robot"].init_state.joint_pos.get(ours.joint(i).name, 0)
                                                   for i in range(8)])
     np.testing.assert_allclose(ours.body("arm").pos, config.scene.entities["robot"].init_state.pos)
-    assert ours.nexclude == theirs.nexclude
-
-
-class Contacts(ContactSensor):
-    """mjlab's own, of sensors that MuJoCo reads."""
-
-    def __init__(self, config):
-        super().__init__(config)
-        self._history_state = {"force": tensor(np.zeros((ENVS, 1, config.history_length, 3)))}
-        self.found, self.force = tensor(np.zeros((ENVS, 1))), tensor(np.zeros((ENVS, 1, 3)))
-
-    def see(self, found, force):
-        self.found, self.force = tensor(found), tensor(force[:, None])
-        self._invalidate_cache()
-
-    def _extract_sensor_data(self):
-        return ContactData(found=self.found, force=self.force)
 
 
 class Environment:
@@ -180,7 +147,7 @@ class Environment:
             data.soft_joint_pos_limits = repeat(np.stack(soft, axis=-1))
             data.encoder_bias = repeat(0 * home)
             self.entities[name] = types.SimpleNamespace(data=data)
-        self.contacts = Contacts(config.scene.sensors[0])
+        self.contacts = Contacts(config.scene.sensors[0], ENVS, 1)
         self.scene = {**self.entities, "ee_ground_collision": self.contacts}
         self.command = commands.LiftingCommand.__new__(commands.LiftingCommand)
         self.command_manager = types.SimpleNamespace(get_term=lambda _: self.command)
@@ -249,7 +216,7 @@ class Environment:
         state = types.SimpleNamespace(**{n: tensor(v) for n, v in {**seen, **given}.items()}, root=None)
         for entity in self.entities.values():
             entity.data.data = state
-        self.contacts.see(seen["sensordata"][:, :1], seen["sensordata"][:, 1:4])
+        self.contacts.see(seen["sensordata"][:, :1], seen["sensordata"][:, None, 1:4])
 
     def cube_touched(self):
         return self.seen["sensordata"][:, 4]

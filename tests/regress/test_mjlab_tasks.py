@@ -20,11 +20,11 @@ torch_in_numpy.install()
 from mjlab.entity import Entity  # noqa: E402
 from mjlab.entity.data import EntityData  # noqa: E402
 from mjlab.envs.mdp.actions.actions import JointPositionAction  # noqa: E402
-from mjlab.sensor import BuiltinSensor, ContactSensor, TerrainHeightSensor  # noqa: E402
-from mjlab.sensor.contact_sensor import ContactData, _AirTimeState  # noqa: E402
+from mjlab.sensor import BuiltinSensor, TerrainHeightSensor  # noqa: E402
 from mjlab.tasks.cartpole.cartpole_env_cfg import cartpole_balance_env_cfg, cartpole_swingup_env_cfg  # noqa: E402
 from mjlab.tasks.velocity.config.g1.env_cfgs import unitree_g1_flat_env_cfg, unitree_g1_rough_env_cfg  # noqa: E402
 from mjlab.tasks.velocity.config.go1.env_cfgs import unitree_go1_flat_env_cfg, unitree_go1_rough_env_cfg  # noqa: E402
+from mjlab_originals import Contacts, assert_same_models, model_of  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 tensor = torch_in_numpy.tensor
@@ -35,10 +35,6 @@ ROBOTS = {
     "go1_flat": {"config": unitree_go1_flat_env_cfg, "root": "trunk", "feet": ["FR", "FL", "RR", "RL"],
                  "primary": [("geom", f"{leg}_foot_collision") for leg in ("FR", "FL", "RR", "RL")]},
 }
-
-
-def model_of(file):
-    return mujoco.MjModel.from_binary_path("model.mjb", {"model.mjb": file["run/model_mjb"][()].tobytes()})
 
 
 def own_numbers(model, recorded):
@@ -103,11 +99,6 @@ def rollout(maniple, name, tmp_path_factory):
 
 def test_model_is_that_of_mjlab(name, config, rollout):
     ours, theirs = rollout[0], original_model(name, config)
-    for size in ("nq", "nv", "nu", "njnt", "nsite", "nsensor"):
-        assert getattr(ours, size) == getattr(theirs, size), size
-    for option in ("timestep", "integrator", "cone", "impratio", "solver", "disableflags"):
-        assert getattr(ours.opt, option) == getattr(theirs.opt, option), option
-    np.testing.assert_allclose(ours.opt.gravity, theirs.opt.gravity)
     fields = {"body": "body_mass body_inertia body_ipos body_iquat body_pos body_quat",
               "joint": "jnt_type jnt_range jnt_axis jnt_pos jnt_stiffness jnt_limited jnt_solref jnt_solimp",
               "geom": "geom_type geom_size geom_pos geom_quat geom_contype geom_conaffinity geom_condim geom_priority "
@@ -115,22 +106,8 @@ def test_model_is_that_of_mjlab(name, config, rollout):
               "actuator": "actuator_gainprm actuator_biasprm actuator_forcerange actuator_forcelimited actuator_ctrllimited "
                           "actuator_gear actuator_dyntype actuator_gaintype actuator_biastype",
               "sensor": "sensor_type sensor_dim", "site": "site_pos site_quat"}
-    for kind, names in fields.items():
-        count = getattr(ours, {"joint": "njnt", "actuator": "nu"}.get(kind, f"n{kind}"))
-        for i in range(count):
-            one = getattr(ours, kind)(i)
-            if not one.name or (kind == "geom" and one.name == "floor"):
-                continue
-            other = getattr(theirs, kind)(one.name).id
-            for field in names.split():
-                np.testing.assert_allclose(getattr(ours, field)[i], getattr(theirs, field)[other], rtol=1e-10,
-                                           err_msg=f"{field} of {one.name}")
-    for field in ("dof_armature", "dof_damping", "dof_frictionloss", "qpos0", "jnt_qposadr", "key_qpos"):
-        np.testing.assert_allclose(getattr(ours, field), getattr(theirs, field), rtol=1e-10, err_msg=field)
-    floor, terrain = ours.geom("floor").id, theirs.geom("terrain").id
-    for field in fields["geom"].split():
-        np.testing.assert_allclose(getattr(ours, field)[floor], getattr(theirs, field)[terrain], err_msg=field)
-    assert ours.nexclude == theirs.nexclude
+    assert_same_models(ours, theirs, "nq nv nu njnt nsite nsensor", fields,
+                       "dof_armature dof_damping dof_frictionloss qpos0 jnt_qposadr key_qpos")
 
 
 class Heights(TerrainHeightSensor):
@@ -147,23 +124,6 @@ class Sensor(BuiltinSensor):
 
     def __init__(self):
         pass
-
-
-class Contacts(ContactSensor):
-    """mjlab's own, of sensors that MuJoCo reads."""
-
-    def __init__(self, config, count):
-        super().__init__(config)
-        self._air_time_state = _AirTimeState(*(tensor(np.zeros((ENVS, count))) for _ in range(4)))
-        self._history_state = {"force": tensor(np.zeros((ENVS, count, config.history_length, 3)))} if config.history_length else None
-        self.found, self.force = tensor(np.zeros((ENVS, count))), tensor(np.zeros((ENVS, count, 3)))
-
-    def see(self, found, force):
-        self.found, self.force = tensor(found), tensor(force)
-        self._invalidate_cache()
-
-    def _extract_sensor_data(self):
-        return ContactData(found=self.found, force=self.force)
 
 
 class Environment:
@@ -211,10 +171,10 @@ class Environment:
         self.robot = types.SimpleNamespace(data=data, find_joints=lambda names: (list(range(len(joints))), joints))
         sensors = {sensor.name: sensor for sensor in config.scene.sensors}
         self.scene = {"robot": self.robot, "foot_height_scan": Heights(self.feet),
-                      "feet_ground_contact": Contacts(sensors["feet_ground_contact"], self.feet),
+                      "feet_ground_contact": Contacts(sensors["feet_ground_contact"], ENVS, self.feet),
                       **{f"robot/{s}": Sensor() for s in ("imu_lin_vel", "imu_ang_vel", "root_angmom")}}
         if "self_collision" in sensors:
-            self.scene["self_collision"] = Contacts(sensors["self_collision"], 1)
+            self.scene["self_collision"] = Contacts(sensors["self_collision"], ENVS, 1)
         self.action_manager = types.SimpleNamespace(action=None, prev_action=None)
         self.command_manager = types.SimpleNamespace(get_command=lambda _: self.command)
         self.sites = [model.site(site).id for site in robot["feet"]]
