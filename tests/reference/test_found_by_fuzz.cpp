@@ -138,6 +138,73 @@ TYPED_TEST(FuzzFoundSteps, SlidesAfterABallJointAreInTheDriftOfRows) {
   }
 }
 
+// A tendon between bodies that are welded to each other pulls at nothing in single precision: the rounding of
+// its Jacobian gave velocities of 1e7. (In MuJoCo it is that of a double, whose rows pull little.)
+TEST_F(FuzzFound, TendonsBetweenWeldedBodiesPullAtNothing) {
+  using V = Lanes<float>;
+  const auto text = [](const std::string& tendon) {
+    return R"(<mujoco><worldbody><body euler="10 20 30"><joint type="slide" axis="1 0 0.3"/><joint type="ball"/>
+      <geom size="0.1" mass="1" contype="0"/><site name="a" pos="0.013 0.1 0.2"/>
+      <body pos="0.1 0.02 0" euler="20 50 10"><geom name="w" size="0.02" mass="0.1" contype="0"/>
+        <site name="c" pos="0.02 0.01 -0.17"/></body></body></worldbody>)" +
+           tendon + "</mujoco>";
+  };
+  load_text(text(R"(<tendon>
+      <spatial name="t" limited="true" range="0.1 0.2"><site site="a"/><site site="c"/></spatial>
+      <spatial limited="true" range="0.1 0.2"><site site="a"/><geom geom="w"/><site site="c"/></spatial></tendon>
+    <equality><tendon tendon1="t" polycoef="0.1 0 0 0 0"/></equality>)"));
+  const ImportedModel with_tendons = imported_;
+  load_text(text(""));
+  const mjModel& m = *mujoco_.model;
+  const oracle::DataPointer d = oracle::make_data(m);
+  Dice dice(2);
+  std::vector<RandomState> states;
+  for (int env = 0; env < kEnvs; ++env) {
+    RandomState state;
+    for (const double value : {0.0, 1.0, 0.1, 0.2, -0.3})
+      state.qpos.push_back(static_cast<double>(static_cast<float>(value)));
+    for (int i = 0; i < m.nv; ++i)
+      state.qvel.push_back(static_cast<double>(static_cast<float>(dice.uniform(-1, 1))));
+    state.qacc_warmstart.assign(static_cast<std::size_t>(m.nv), 0.0);
+    states.push_back(state);
+  }
+  Batch<V> batch(with_tendons);
+  batch.set(states);
+  batch.run_step();
+  for (int env = 0; env < kEnvs; ++env) {
+    oracle::set_state(m, d.get(), states[static_cast<std::size_t>(env)]);
+    mj_step(&m, d.get());
+    const Numbers qvel(d->qvel, d->qvel + m.nv), found = batch.state("qvel", env);
+    EXPECT_LE(difference(found, qvel, 1), 1e-5) << numbers_text(found, qvel);
+  }
+}
+
+// Tendons that reach the post of another body only away from qpos0: MuJoCo gives their rows no weight, which
+// in double precision is a stiffness of 1e15. In single precision nothing of the other forces was left beside
+// it.
+TYPED_TEST(FuzzFoundSteps, RowsWithoutWeightLeaveOtherForcesAlone) {
+  for (const char* rows : {R"(<tendon><spatial name="t" limited="true" range="0 0.4">)",
+                           R"(<equality><tendon tendon1="t" polycoef="0 0 0 0 0"/></equality>
+                              <tendon><spatial name="t">)"}) {
+    SCOPED_TRACE(rows);
+    std::ofstream(this->path_)
+        << R"(<mujoco><worldbody>
+        <body><joint type="slide" axis="1 0 0"/><joint type="hinge" axis="0 1 0"/>
+          <geom size="0.05" mass="0.3" contype="0"/>
+          <geom name="post" type="cylinder" size="0.06 0.2" euler="90 0 0" pos="0.2 0 0.05" contype="0"/>
+          <body pos="0.1 0 0.05"><joint type="hinge" axis="0 1 0" armature="0.002"/>
+            <geom size="0.05" mass="0.3" contype="0"/><site name="a" pos="0 0 0.2"/><site name="c" pos="0.05 0 -0.2"/>
+            <body pos="0.1 0.1 0"><joint type="hinge" axis="1 0 0"/><joint type="hinge" axis="0 0 1"/>
+              <geom size="0.05" mass="0.3" contype="0"/></body></body></body>
+        </worldbody>)"
+        << rows << R"(<site site="a"/><geom geom="post"/><site site="c"/></spatial></tendon></mujoco>)";
+    std::vector<Numbers> poses;
+    for (const float angle : {1.05f, 1.2f, -1.1f, 1.4f, -1.3f, 0.3f})
+      poses.push_back({0, 0.25, static_cast<double>(angle), 0.5, -0.25});
+    this->expect_equal_steps(poses, {}, sizeof(TypeParam) == 8 ? 1e-9 : 2e-3);
+  }
+}
+
 // Frictionless and frictional contacts that share a slot: an environment's last bit once depended on which of
 // them its neighbours had, because sums with and without tangents were rounded differently.
 TEST_F(FuzzFound, FrictionOfANeighbourChangesNoBits) {

@@ -47,6 +47,24 @@ MANIPLE_FUNCTION V regularization(V impedance, V invweight) {
   return max((V(1) - impedance) * invweight / impedance, V(kMinimumValue));
 }
 
+// Regularization of a row along tendons, whose number at dof dofs[k] is value(k). MuJoCo gives it no weight
+// where the tendon moves nothing at qpos0, whatever it moves elsewhere. In single precision nothing but
+// rounding would be left of other forces beside such a row; there it is no stiffer than the largest impedance
+// makes it.
+template <class V, class Value>
+MANIPLE_FUNCTION V tendon_regularization(const Model<ScalarOf<V>>& m, const Data<V>& d, V impedance,
+                                         V invweight, int count, const int* dofs, const Value& value) {
+  const V own = regularization(impedance, invweight);
+  if (sizeof(ScalarOf<V>) == 8) return own;
+  constexpr double kLeast = 1e-4;  // of J M^-1 J': (1 - impedance) / impedance at 0.9999
+  V square(0);
+  for (int k = 0; k < count; ++k) {
+    const V number = value(k);
+    square += number * number / V(d.qM[m.dof_Madr[dofs[k]]]);
+  }
+  return max(own, V(kLeast) * square);
+}
+
 // H += J' D J of a row along tendon t.
 template <class V>
 MANIPLE_FUNCTION void add_tendon_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, int t, V D) {

@@ -182,7 +182,13 @@ MANIPLE_FUNCTION void equality_rows(const Model<ScalarOf<V>>& m, const State<V>&
     V velocity(0);
     for (int i = m.equality_J_rowadr[r], end = i + m.equality_J_rownnz[r]; i < end; ++i)
       velocity = multiply_add(V(d.equality_J[i]), V(s.qvel[m.equality_J_colind[i]]), velocity);
-    d.equality_D[r] = select(active, V(1) / regularization(imp, lanes.equality_invweight(r)), V(0));
+    V R = regularization(imp, lanes.equality_invweight(r));
+    if (m.eq_type[e] == equality_tendon) {
+      const int adr = m.equality_J_rowadr[r];
+      R = tendon_regularization(m, d, imp, lanes.equality_invweight(r), m.equality_J_rownnz[r],
+                                m.equality_J_colind + adr, [&](int k) { return V(d.equality_J[adr + k]); });
+    }
+    d.equality_D[r] = select(active, V(1) / R, V(0));
     d.equality_aref[r] =
         -V(m.equality_B[e]) * velocity - V(m.equality_K[e]) * imp * error.pos[k] - error.drift[k];
   }

@@ -55,7 +55,13 @@ MANIPLE_FUNCTION bool limit_row(const Model<ScalarOf<V>>& m, const State<V>& s, 
   if (!any_lane(active)) return false;
   count += select(active, V(1), V(0));
   const V imp = impedance(m.limit_solimp + 5 * r, beyond);
-  d.limit_D[r] = select(active, V(1) / regularization(imp, lanes.limit_invweight(r)), V(0));
+  V R = regularization(imp, lanes.limit_invweight(r));
+  if (m.limit_tendonid[r] >= 0) {
+    const DofRow<V> row = tendon_row(m, d, m.limit_tendonid[r]);
+    R = tendon_regularization(m, d, imp, lanes.limit_invweight(r), row.count, row.dofs,
+                              [&](int k) { return row[k]; });
+  }
+  d.limit_D[r] = select(active, V(1) / R, V(0));
   d.limit_aref[r] = -V(m.limit_B[r]) * velocity - V(m.limit_K[r]) * imp * beyond;
   return true;
 }

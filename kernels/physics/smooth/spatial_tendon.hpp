@@ -52,18 +52,17 @@ MANIPLE_FUNCTION Wrap<V> wrap_past_geom(const Model<ScalarOf<V>>& m, const Data<
 }
 
 // Calls pull(body, point, force) for what a unit of force that lengthens spatial tendon t does to bodies;
-// returns its length.
-template <class V, class Pull>
-MANIPLE_FUNCTION V walk_tendon(const Model<ScalarOf<V>>& m, const Data<V>& d, int t, const Pull& pull) {
+// returns its length. What joins two points of bodies for which are_one(body, body) pulls at none.
+template <class V, class AreOne, class Pull>
+MANIPLE_FUNCTION V walk_tendon(const Model<ScalarOf<V>>& m, const Data<V>& d, int t, const AreOne& are_one,
+                               const Pull& pull) {
   const auto length_of = [](const Vec3<V>& v) { return sqrt(dot(v, v)); };
   V length(0);
   for_each_part(m, t, [&](int site0, int site1, int geom, int side, ScalarOf<V> divisor) {
     const int body0 = m.site_bodyid[site0], body1 = m.site_bodyid[site1];
     const Vec3<V> x0 = site_position(m, d, site0), x1 = site_position(m, d, site1), straight = x1 - x0;
     const ScalarOf<V> share = 1 / divisor;
-    // What joins two points of a body moves nothing: exactly, or its rows would not be empty
-    // (tendon_has_rows).
-    bool pulls = body0 != body1;
+    bool pulls = !are_one(body0, body1);
     V start(pulls ? share : 0), end = start;
     V part = length_of(straight);
     Vec3<V> from0 = normalize(straight), to1 = from0;
@@ -77,10 +76,10 @@ MANIPLE_FUNCTION V walk_tendon(const Model<ScalarOf<V>>& m, const Data<V>& d, in
         const V pressed = select(wrap.wraps, V(share), V(0));
         const auto zero_where_straight = [&](const Vec3<V>& v) { return select(wrap.wraps, v, zero3<V>()); };
         const int body = m.geom_bodyid[geom];
-        if (body != body0) pull(body, zero_where_straight(wrap.start), pressed * from0);
-        if (body != body1) pull(body, zero_where_straight(wrap.end), -pressed * to1);
-        start = select(wrap.wraps, V(body == body0 ? 0 : share), start);
-        end = select(wrap.wraps, V(body == body1 ? 0 : share), end);
+        if (!are_one(body, body0)) pull(body, zero_where_straight(wrap.start), pressed * from0);
+        if (!are_one(body, body1)) pull(body, zero_where_straight(wrap.end), -pressed * to1);
+        start = select(wrap.wraps, V(are_one(body, body0) ? 0 : share), start);
+        end = select(wrap.wraps, V(are_one(body, body1) ? 0 : share), end);
         pulls = true;
       }
     }
@@ -97,7 +96,13 @@ template <class V>
 MANIPLE_STAGE void spatial_tendon(const Model<ScalarOf<V>>& m, const Data<V>& d, int t) {
   const DofRow<V> row = spatial_row(m, d, t);
   for (int k = 0; k < row.count; ++k) row.own[k] = V(0);
-  d.ten_length[t] = walk_tendon(m, d, t, [&](int body, const Vec3<V>& point, const Vec3<V>& force) {
+  // Within a body a tendon moves nothing: exactly, or it would have rows (tendon_has_rows). Between bodies
+  // that are welded to each other MuJoCo has the rounding of a double, which pulls little; that of a float
+  // does not.
+  const auto are_one = [&](int a, int b) {
+    return a == b || (sizeof(ScalarOf<V>) == 4 && m.body_weldid[a] == m.body_weldid[b]);
+  };
+  d.ten_length[t] = walk_tendon(m, d, t, are_one, [&](int body, const Vec3<V>& point, const Vec3<V>& force) {
     add_pull(m, d, row, body, point, force, zero3<V>());
   });
 }
