@@ -22,7 +22,7 @@ enum SensorNeeds : int {
 };
 
 // The function gets model, state, data and the sensor's number and returns a reading of that size
-// (kernels/physics/smooth/sensor.hpp). Size 0: it writes as many as sensor_dim says.
+// (kernels/physics/sensor/sensor.hpp). Size 0: it writes as many as sensor_dim says.
 //  name in MJCF, mjtSensor and its value, stage, size, needs
 #define MANIPLE_SENSOR_TYPES(ROW)                                            \
   ROW(touch, TOUCH, 0, acceleration, 1, needs_nothing)                       \

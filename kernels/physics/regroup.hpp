@@ -7,7 +7,8 @@
 #pragma once
 
 #include "kernels/base/tiles.hpp"
-#include "kernels/physics/fused.hpp"
+#include "kernels/physics/collision/collision.hpp"
+#include "kernels/physics/smooth/kinematics.hpp"
 #include "kernels/physics/stage_times.hpp"
 
 namespace maniple {

@@ -6,10 +6,9 @@
 
 #include "kernels/model/lane_model.hpp"
 #include "kernels/physics/constraint/constraint.hpp"
-#include "kernels/physics/smooth/center_of_mass.hpp"
 #include "kernels/physics/smooth/inertia.hpp"
-#include "kernels/physics/smooth/kinematics.hpp"
 #include "kernels/physics/smooth/transmission.hpp"
+#include "kernels/physics/smooth/velocities.hpp"
 #include "kernels/physics/step.hpp"
 
 namespace maniple {
@@ -217,7 +216,6 @@ MANIPLE_FUNCTION V actuator_acceleration(const Model<ScalarOf<V>>& m, const Stat
 template <class V>
 MANIPLE_FUNCTION void set_weights(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const LaneModel<V> lanes(m, s);
-  composite_inertias(m, d);
   set_free_bodies(m, s, d);
   if (m.varied.dof_M0 < 0) return;
   for (int i = 0; i < m.nv; ++i) {
@@ -225,7 +223,7 @@ MANIPLE_FUNCTION void set_weights(const Model<ScalarOf<V>>& m, const State<V>& s
     const V diagonal = lanes.dof_totalarmature(i) + dot(axis, load10<V>(d.crb, 10 * m.dof_bodyid[i]) * axis);
     s.model_values[m.varied.dof_M0 + i] = diagonal;
   }
-  inertia_matrix(m, s, d);
+  inertia_and_bias(m, s, d);
   tendon_lengths(m, s, d);
   for (int t = 0; t < m.ntendon && m.varied.tendon_length0 >= 0; ++t)
     s.model_values[m.varied.tendon_length0 + t] = d.ten_length[t];
@@ -268,8 +266,10 @@ MANIPLE_STAGE void set_const(const Model<ScalarOf<V>>& m, const State<V>& s, con
     d.qpos_start[i] = s.qpos[i];
     s.qpos[i] = lanes.qpos0(i);
   }
-  body_kinematics(m, s, d);
-  com_positions(m, s, d);
+  kinematics(m, s, d, false);
+  velocities<VelocityOutputs::dynamics>(m, s, d);
+  composite_inertias(m, d);
+  complete_poses(m, s, d);
   set_weights(m, s, d);
   for (int i = 0; i < m.nq; ++i) s.qpos[i] = d.qpos_start[i];
 }

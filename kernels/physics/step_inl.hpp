@@ -3,14 +3,12 @@
 #pragma once
 
 #include "kernels/physics/collision/collision.hpp"
-#include "kernels/physics/fused.hpp"
 #include "kernels/physics/integration/implicit.hpp"
+#include "kernels/physics/sensor/sensor.hpp"
 #include "kernels/physics/set_const.hpp"
 #include "kernels/physics/smooth/applied.hpp"
-#include "kernels/physics/smooth/bias.hpp"
-#include "kernels/physics/smooth/center_of_mass.hpp"
-#include "kernels/physics/smooth/kinematics.hpp"
-#include "kernels/physics/smooth/sensor.hpp"
+#include "kernels/physics/smooth/inertia.hpp"
+#include "kernels/physics/smooth/velocities.hpp"
 #include "kernels/physics/solver/solver.hpp"
 #include "kernels/physics/stage_times.hpp"
 #include "kernels/physics/step.hpp"
@@ -47,35 +45,29 @@ MANIPLE_SUBSTAGE void accelerations(const Model<ScalarOf<V>>& m, const State<V>&
   discount_frictionless_rows(m, d);
 }
 
-// Kinematics, inertia and bias with every field written.
+// The fields that neither the passes nor a later stage of a time step writes. Nothing of what a step goes on
+// to read changes: it comes after the accelerations and before the integrator.
 template <class V>
-MANIPLE_STAGE void positions_and_velocities(const Model<ScalarOf<V>>& m, const State<V>& s,
-                                            const Data<V>& d) {
-  body_kinematics(m, s, d);
-  geom_kinematics(m, d);
-  if (m.nsite > 0) site_kinematics(m, d);
-  com_positions(m, s, d);
-  inertia_matrix(m, s, d);
-  com_velocities(m, s, d);
-  bias_forces(m, s, d);
-  // no stage of this model writes it
+MANIPLE_FUNCTION void complete_fields(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  complete_velocities<VelocityOutputs::all>(m, s, d);
+  complete_poses(m, s, d);
   if (!(m.flags & model_fluid))
     for (int i = 0; i < m.nv; ++i) d.qfrc_fluid[i] = V(0);
 }
 
-// mj_forward without sensors, by the fused passes: what a time step needs, with the same bits whether or not
-// every field is asked for.
+// mj_forward without sensors. No bit of what a time step needs depends on whether every field is asked for.
 template <class V>
 MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                StepRequest request) {
-  fused_kinematics(m, s, d, !request.contacts_known);
+  kinematics(m, s, d, !request.contacts_known);
   end_stage(d, PhysicsStage::kinematics);
   // implicit reads cinert and cdof_dot
   if (request.all_fields || m.integrator == implicit)
-    fused_velocities<true>(m, s, d);
+    velocities<VelocityOutputs::all>(m, s, d);
   else
-    fused_velocities<false>(m, s, d);
-  fused_inertia_and_bias(m, s, d);
+    velocities<VelocityOutputs::dynamics>(m, s, d);
+  composite_inertias(m, d);
+  inertia_and_bias(m, s, d);
   end_stage(d, PhysicsStage::inertia_and_bias);
   if (!request.contacts_known) collide(m, d);
   end_stage(d, PhysicsStage::collision);
@@ -102,29 +94,26 @@ MANIPLE_STAGE void derived_fields(const Model<ScalarOf<V>>& m, const State<V>& s
 
 template <class V>
 MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  positions_and_velocities(m, s, d);
   d.contact_dropped[0] = V(0);
-  collide(m, d);
-  accelerations(m, s, d);
+  dynamics(m, s, d, StepRequest{.all_fields = true, .contacts_known = false});
   all_sensors(m, s, d);
   derived_fields(m, s, d);
 }
 
 template <class V>
 MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  body_kinematics(m, s, d);
-  com_positions(m, s, d);
+  kinematics(m, s, d, false);
+  velocities<VelocityOutputs::motion>(m, s, d);
+  complete_velocities<VelocityOutputs::motion>(m, s, d);
+  complete_poses(m, s, d);
   tendon_lengths(m, s, d);
   tendon_velocities(m, s, d);
-  geom_kinematics(m, d);
   if (m.flags & model_adhesion) {
     d.contact_dropped[0] = V(0);
     collide(m, d);
   }
   actuator_lengths(m, s, d);
   actuator_velocities(m, s, d);
-  com_velocities(m, s, d);
-  if (m.nsite > 0) site_kinematics(m, d);
   if (m.nsensordata > 0) sensors(m, s, d, SensorPass::positions_and_velocities);
 }
 

@@ -16,8 +16,8 @@
 
 #include "kernels/model/geom_pair_types.hpp"
 #include "kernels/model/sensor_types.hpp"
+#include "kernels/physics/sensor/rangefinder.hpp"
 #include "kernels/physics/smooth/actuator_law.hpp"
-#include "kernels/physics/smooth/rangefinder.hpp"
 #include "kernels/physics/smooth/transmission.hpp"
 #include "src/model_import/geom_pairs.hpp"
 #include "src/model_import/import.hpp"

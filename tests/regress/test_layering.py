@@ -25,6 +25,17 @@ KERNELS = {
     "tasks": {"base", "math", "model", "physics"},
     "nn": {"base", "math"},
 }
+# the same within kernels/physics; the files above the folders may include all of them
+PHYSICS = {
+    "smooth": set(),
+    "collision": set(),
+    "constraint": {"smooth", "collision"},
+    "solver": {"smooth", "constraint"},
+    "integration": {"smooth"},
+    "sensor": {"smooth", "collision", "constraint"},
+}
+# files above the folders that these may include
+BELOW_PHYSICS = {"stage_times.hpp", "contact_queries.hpp"}
 SOURCES = {
     "base": set(),
     "config": {"base"},
@@ -98,6 +109,10 @@ def layer_violations(name, lines):
                 found.append(f"{where}: kernels never include src")
             if target[0] == "kernels" and target[1] != parts[1] and target[1] not in KERNELS[parts[1]]:
                 found.append(f"{where}: kernels/{parts[1]} may include {sorted(KERNELS[parts[1]])}")
+            if parts[1] == "physics" and len(parts) > 3 and target[:2] == ["kernels", "physics"]:
+                allowed = PHYSICS[parts[2]] | {parts[2]} if len(target) > 3 else BELOW_PHYSICS
+                if target[2] not in allowed:
+                    found.append(f"{where}: kernels/physics/{parts[2]} may include {sorted(allowed)}")
         if parts[0] == "src" and len(parts) > 2:
             if target[0] == "src" and target[1] != parts[1] and target[1] not in SOURCES[parts[1]]:
                 found.append(f"{where}: src/{parts[1]} may include {sorted(SOURCES[parts[1]])}")
@@ -121,6 +136,9 @@ def test_layers():
         ("kernels/base/x.hpp", "src/base/log.hpp", '"'),
         ("kernels/math/x.hpp", "kernels/physics/step.hpp", '"'),
         ("kernels/physics/x.hpp", "mpi.h", "<"),
+        ("kernels/physics/smooth/x.hpp", "kernels/physics/constraint/contact_force.hpp", '"'),
+        ("kernels/physics/sensor/x.hpp", "kernels/physics/solver/solver.hpp", '"'),
+        ("kernels/physics/solver/x.hpp", "kernels/physics/step.hpp", '"'),
         ("src/base/x.cpp", "src/io/results.hpp", '"'),
         ("src/simulation/x.cpp", "src/learning/ppo.hpp", '"'),
         ("src/tasks/x.cpp", "src/simulation/simulation.hpp", '"'),

@@ -13,42 +13,6 @@
 
 namespace maniple {
 
-// Pose of geom g, of a body that stands at xpos with the orientation xmat. `whole`: with every column of
-// geom_xmat, not only with what the contacts need.
-template <class V>
-MANIPLE_FUNCTION void place_geom(const Model<ScalarOf<V>>& m, const Data<V>& d, int g, const Vec3<V>& xpos,
-                                 const Mat3<V>& xmat, bool whole) {
-  const int flags = m.geom_flags[g];
-  store3(d.geom_xpos, 3 * g, flags & geom_pos_zero ? xpos : xpos + xmat * uniform3<V>(m.geom_pos + 3 * g));
-  if (whole || (flags & geom_needs_frame)) {
-    store9(d.geom_xmat, 9 * g, flags & geom_quat_identity ? xmat : xmat * uniform9<V>(m.geom_mat + 9 * g));
-  } else if (flags & geom_needs_axis) {
-    const ScalarOf<V>* const local = m.geom_mat + 9 * g;
-    const Vec3<V> axis =
-        flags & geom_quat_identity ? xmat.column_z() : xmat * Vec3<V>{V(local[2]), V(local[5]), V(local[8])};
-    d.geom_xmat[9 * g + 2] = axis.x;
-    d.geom_xmat[9 * g + 5] = axis.y;
-    d.geom_xmat[9 * g + 8] = axis.z;
-  }
-}
-
-// The geoms of body i that may touch.
-template <class V>
-MANIPLE_FUNCTION void place_colliding_geoms(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
-                                            const Vec3<V>& xpos, const Mat3<V>& xmat) {
-  for (int g = m.body_geomadr[i], end = g + m.body_geomnum[i]; g < end; ++g)
-    if (m.geom_flags[g] & geom_collides) place_geom(m, d, g, xpos, xmat, false);
-}
-
-// Writes geom_xpos, geom_xmat of all geoms.
-template <class V>
-MANIPLE_FUNCTION void geom_kinematics(const Model<ScalarOf<V>>& m, const Data<V>& d) {
-  for (int g = 0; g < m.ngeom; ++g) {
-    const int body = m.geom_bodyid[g];
-    place_geom(m, d, g, load3<V>(d.xpos, 3 * body), load9<V>(d.xmat, 9 * body), true);
-  }
-}
-
 template <class V>
 MANIPLE_FUNCTION GeomPose<V> geom_pose(const Model<ScalarOf<V>>& m, const Data<V>& d, int g) {
   const int flags = m.geom_flags[g];

@@ -5,6 +5,7 @@
 
 #include "kernels/math/spatial.hpp"
 #include "kernels/model/lane_model.hpp"
+#include "kernels/physics/smooth/tree_walk.hpp"
 
 namespace maniple {
 
@@ -29,24 +30,40 @@ MANIPLE_FUNCTION void store_inertia_row(const Model<ScalarOf<V>>& m, const State
   }
 }
 
-// Writes crb.
+// Leaves to roots: crb and cfrc_body, which velocities() has left, become those of subtrees.
 template <class V>
-MANIPLE_FUNCTION void composite_inertias(const Model<ScalarOf<V>>& m, const Data<V>& d) {
-  const int nbody = m.nbody;
-  for (int i = 0; i < 10 * nbody; ++i) d.crb[i] = d.cinert[i];
-  for (int i = nbody - 1; i > 0; --i) {
-    const int parent = m.body_parentid[i];
-    if (parent == 0) continue;
-    for (int k = 0; k < 10; ++k) d.crb[10 * parent + k] += d.crb[10 * i + k];
-  }
+MANIPLE_SUBSTAGE void composite_inertias(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  const BodyLevels<V> levels(m, d);
+  for (int level = levels.count - 1; level >= 0; --level)
+    for (const int n : d.team.share(levels.size(level))) {
+      const int i = levels.body_back(level, n);
+      const int* const child = m.body_child + m.body_childadr[i];
+      for (int c = 0; c < m.body_childnum[i]; ++c) {
+        for (int k = 0; k < 10; ++k) d.crb[10 * i + k] += d.crb[10 * child[c] + k];
+        for (int k = 0; k < 6; ++k) d.cfrc_body[6 * i + k] += d.cfrc_body[6 * child[c] + k];
+      }
+    }
 }
 
-// Writes crb and qM.
+// Writes the rows of qM, and qfrc_bias.
 template <class V>
-MANIPLE_FUNCTION void inertia_matrix(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  composite_inertias(m, d);
-  for (int i = 0; i < m.nv; ++i)
-    store_inertia_row(m, s, d, i, load10<V>(d.crb, 10 * m.dof_bodyid[i]) * load6<V>(d.cdof, 6 * i));
+MANIPLE_SUBSTAGE void inertia_and_bias(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  for (const int k : d.team.share(m.nv)) {
+    const int body = m.dof_bodyid[k];
+    const Inertia<V> inertia = load10<V>(d.crb, 10 * body);
+    const Spatial<V> force = load6<V>(d.cfrc_body, 6 * body);
+    Spatial<V> momentum;
+    const Vec3<V> lin = load3<V>(d.cdof, 6 * k + 3);
+    if (m.dof_translation[k]) {
+      d.qfrc_bias[k] = dot(lin, force.lin);
+      momentum = {cross(inertia.moment, lin), inertia.mass * lin};
+    } else {
+      const Vec3<V> rot = load3<V>(d.cdof, 6 * k);
+      d.qfrc_bias[k] = dot(lin, force.lin) + dot(rot, force.rot);
+      momentum = inertia * Spatial<V>{rot, lin};
+    }
+    store_inertia_row(m, s, d, k, momentum);
+  }
 }
 
 // Elements (i, j) of a matrix that is being factored, of C columns at the offsets j of row i, less what the

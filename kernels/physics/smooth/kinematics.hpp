@@ -1,9 +1,13 @@
-// Forward kinematics: poses of bodies, joints, inertial frames and sites from the joint coordinates
-// (mj_kinematics). One pass over the tree, parents before children.
+// Forward kinematics: poses of bodies, joints, inertial frames, geoms and sites from the joint coordinates
+// (mj_kinematics). A time step keeps matrices in registers and leaves xpos, xquat, xanchor, xaxis, xipos, the
+// frames of the geoms that may touch, subtree_com of the roots, and in crb the rotational inertia of each
+// body; complete_poses() adds the fields that only readers of results need. On a CPU memory traffic is half
+// of the cost.
 #pragma once
 
 #include "kernels/math/quaternion.hpp"
 #include "kernels/model/lane_model.hpp"
+#include "kernels/physics/smooth/tree_walk.hpp"
 
 namespace maniple {
 
@@ -34,11 +38,11 @@ MANIPLE_FUNCTION Quat<V> turned(const Model<ScalarOf<V>>& m, int j, const Quat<V
   return q * Quat<V>{c, u.x, u.y, u.z};
 }
 
-// Position and orientation of body i from its parent and its joints; writes xanchor and xaxis.
-// `rotate_by(parent, v)` turns v by the orientation of a body that has been placed.
-template <class V, class RotateBy>
+// Position and orientation of body i from its parent, which has been placed, and from its joints; writes
+// xanchor and xaxis.
+template <class V>
 MANIPLE_FUNCTION void place_body(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
-                                 const RotateBy& rotate_by, Vec3<V>& xpos, Quat<V>& xquat) {
+                                 Vec3<V>& xpos, Quat<V>& xquat) {
   const int flags = m.body_flags[i], parent = m.body_parentid[i];
   const int first = m.body_jntadr[i], count = m.body_jntnum[i];
   if (count == 1 && m.jnt_type[first] == joint_free) {
@@ -58,8 +62,8 @@ MANIPLE_FUNCTION void place_body(const Model<ScalarOf<V>>& m, const State<V>& s,
   const LaneModel<V> lanes(m, s);
   if (parent > 0) {
     xpos = load3<V>(d.xpos, 3 * parent);
-    if (!(flags & body_pos_zero)) xpos = xpos + rotate_by(parent, lanes.body_pos().vector(i));
     xquat = load4<V>(d.xquat, 4 * parent);
+    if (!(flags & body_pos_zero)) xpos = xpos + rotate(xquat, lanes.body_pos().vector(i));
     if (!(flags & body_quat_identity)) xquat = xquat * lanes.body_quat().quaternion(i);
   } else {
     xpos = lanes.body_pos().vector(i);
@@ -86,40 +90,200 @@ MANIPLE_FUNCTION void place_body(const Model<ScalarOf<V>>& m, const State<V>& s,
   xquat = renormalize(xquat);
 }
 
-// Writes xpos, xquat, xmat, xanchor, xaxis, xipos, ximat.
+// Pose of geom g, of a body that stands at xpos with the orientation xmat. `whole`: with every column of
+// geom_xmat, not only with what the contacts need.
 template <class V>
-MANIPLE_FUNCTION void body_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  store3(d.xpos, 0, zero3<V>());
-  store4(d.xquat, 0, Quat<V>{V(1), V(0), V(0), V(0)});
-  store9(d.xmat, 0, Mat3<V>{V(1), V(0), V(0), V(0), V(1), V(0), V(0), V(0), V(1)});
-  store3(d.xipos, 0, zero3<V>());
-  store9(d.ximat, 0, Mat3<V>{V(1), V(0), V(0), V(0), V(1), V(0), V(0), V(0), V(1)});
-  for (int i = 1; i < m.nbody; ++i) {
-    const int flags = m.body_flags[i];
-    Vec3<V> xpos;
-    Quat<V> xquat;
-    place_body(
-        m, s, d, i, [&](int parent, const Vec3<V>& offset) { return load9<V>(d.xmat, 9 * parent) * offset; },
-        xpos, xquat);
-    store3(d.xpos, 3 * i, xpos);
-    store4(d.xquat, 4 * i, xquat);
-    const Mat3<V> xmat = matrix(xquat);
-    store9(d.xmat, 9 * i, xmat);
-    store3(d.xipos, 3 * i,
-           flags & body_ipos_zero ? xpos : xpos + xmat * LaneModel<V>(m, s).body_ipos().vector(i));
-    store9(d.ximat, 9 * i, flags & body_iquat_identity ? xmat : xmat * uniform9<V>(m.body_imat + 9 * i));
+MANIPLE_FUNCTION void place_geom(const Model<ScalarOf<V>>& m, const Data<V>& d, int g, const Vec3<V>& xpos,
+                                 const Mat3<V>& xmat, bool whole) {
+  const int flags = m.geom_flags[g];
+  store3(d.geom_xpos, 3 * g, flags & geom_pos_zero ? xpos : xpos + xmat * uniform3<V>(m.geom_pos + 3 * g));
+  if (whole || (flags & geom_needs_frame)) {
+    store9(d.geom_xmat, 9 * g, flags & geom_quat_identity ? xmat : xmat * uniform9<V>(m.geom_mat + 9 * g));
+  } else if (flags & geom_needs_axis) {
+    const ScalarOf<V>* const local = m.geom_mat + 9 * g;
+    const Vec3<V> axis =
+        flags & geom_quat_identity ? xmat.column_z() : xmat * Vec3<V>{V(local[2]), V(local[5]), V(local[8])};
+    d.geom_xmat[9 * g + 2] = axis.x;
+    d.geom_xmat[9 * g + 5] = axis.y;
+    d.geom_xmat[9 * g + 8] = axis.z;
   }
 }
 
-// Writes site_xpos, site_xmat.
+// The geoms of body i that may touch.
 template <class V>
-MANIPLE_FUNCTION void site_kinematics(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+MANIPLE_FUNCTION void place_colliding_geoms(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
+                                            const Vec3<V>& xpos, const Mat3<V>& xmat) {
+  for (int g = m.body_geomadr[i], end = g + m.body_geomnum[i]; g < end; ++g)
+    if (m.geom_flags[g] & geom_collides) place_geom(m, d, g, xpos, xmat, false);
+}
+
+// The geoms of the world that may touch.
+template <class V>
+MANIPLE_FUNCTION void place_world_geoms(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  const V one(1), zero(0);
+  place_colliding_geoms(m, d, 0, zero3<V>(), Mat3<V>{one, zero, zero, zero, one, zero, zero, zero, one});
+}
+
+// Pose of body i; that of its parent is known.
+template <class V>
+MANIPLE_FUNCTION void place_next_body(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
+                                      Vec3<V>& xpos, Quat<V>& xquat) {
+  place_body(m, s, d, i, xpos, xquat);
+  store3(d.xpos, 3 * i, xpos);
+  store4(d.xquat, 4 * i, xquat);
+}
+
+// Roots to leaves: poses of bodies and of the geoms that may touch.
+template <class V>
+MANIPLE_FUNCTION void place_geoms(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  place_world_geoms(m, d);
+  for (int i = 1; i < m.nbody; ++i) {
+    Vec3<V> xpos;
+    Quat<V> xquat;
+    place_next_body(m, s, d, i, xpos, xquat);
+    if (m.body_geomnum[i] > 0) place_colliding_geoms(m, d, i, xpos, matrix(xquat));
+  }
+}
+
+// Rotational inertia of body i about its center of mass, in the world frame: mat * I * mat'.
+template <class V>
+MANIPLE_FUNCTION void store_rotated_inertia(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                            int i, const Mat3<V>& mat) {
+  const int flags = m.body_flags[i];
+  if (flags & body_symmetric) {
+    // I = across + (along - across) axis axis'
+    const ScalarOf<V>* symmetry = m.body_symmetry + 5 * i;
+    const V across(symmetry[0]);
+    Vec3<V> n = zero3<V>(), kn = zero3<V>();
+    if (!(flags & body_isotropic)) {
+      n = mat * uniform3<V>(symmetry + 2);
+      kn = V(symmetry[1]) * n;
+    }
+    d.crb[10 * i] = across + kn.x * n.x;
+    d.crb[10 * i + 1] = across + kn.y * n.y;
+    d.crb[10 * i + 2] = across + kn.z * n.z;
+    d.crb[10 * i + 3] = kn.x * n.y;
+    d.crb[10 * i + 4] = kn.x * n.z;
+    d.crb[10 * i + 5] = kn.y * n.z;
+    return;
+  }
+  const LaneField<V, 6, 6> own = LaneModel<V>(m, s).body_inertialocal();
+  const V local[6] = {own(i, 0), own(i, 1), own(i, 2), own(i, 3), own(i, 4), own(i, 5)};
+  Vec3<V> x, y, z;  // columns of mat * I
+  if (flags & body_iquat_identity) {
+    x = local[0] * mat.column_x();
+    y = local[1] * mat.column_y();
+    z = local[2] * mat.column_z();
+  } else {
+    const Vec3<V> cx = mat.column_x(), cy = mat.column_y(), cz = mat.column_z();
+    x = local[0] * cx + local[3] * cy + local[4] * cz;
+    y = local[3] * cx + local[1] * cy + local[5] * cz;
+    z = local[4] * cx + local[5] * cy + local[2] * cz;
+  }
+  d.crb[10 * i] = x.x * mat.xx + y.x * mat.xy + z.x * mat.xz;
+  d.crb[10 * i + 1] = x.y * mat.yx + y.y * mat.yy + z.y * mat.yz;
+  d.crb[10 * i + 2] = x.z * mat.zx + y.z * mat.zy + z.z * mat.zz;
+  d.crb[10 * i + 3] = x.x * mat.yx + y.x * mat.yy + z.x * mat.yz;
+  d.crb[10 * i + 4] = x.x * mat.zx + y.x * mat.zy + z.x * mat.zz;
+  d.crb[10 * i + 5] = x.y * mat.zx + y.y * mat.zy + z.y * mat.zz;
+}
+
+// Roots to leaves: poses, with those of geoms if `geoms`, and the centers of mass of the roots' subtrees.
+template <class V>
+MANIPLE_SUBSTAGE void kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                 bool geoms) {
+  const LaneModel<V> lanes(m, s);
+  if (geoms) d.team.once([&] { place_world_geoms(m, d); });
+  const BodyLevels<V> levels(m, d);
+  for (int level = 0; level < levels.count; ++level)
+    for (const int k : d.team.share(levels.size(level))) {
+      const int i = levels.body(level, k), flags = m.body_flags[i];
+      Vec3<V> xpos;
+      Quat<V> xquat;
+      place_next_body(m, s, d, i, xpos, xquat);
+      Vec3<V> xipos = xpos;
+      const bool massless = flags & body_massless;
+      if (!massless || (geoms && m.body_geomnum[i] > 0)) {
+        const Mat3<V> mat = matrix(xquat);
+        if (geoms) place_colliding_geoms(m, d, i, xpos, mat);
+        if (!massless) {
+          if (!(flags & body_ipos_zero)) xipos = xpos + mat * lanes.body_ipos().vector(i);
+          store_rotated_inertia(m, s, d, i, mat);
+        }
+      }
+      store3(d.xipos, 3 * i, xipos);
+    }
+  for (const int k : d.team.share(m.nbody - 1)) {
+    const int root = 1 + k;
+    if (m.body_rootid[root] != root) continue;
+    const V inverse = lanes.body_inversesubtreemass(root);
+    Vec3<V> center = load3<V>(d.xipos, 3 * root);
+    if (m.body_inversesubtreemass[root] > 0) {
+      center = (lanes.body_mass(root) * inverse) * center;
+      for (int i = root + 1; i < m.nbody && m.body_rootid[i] == root; ++i)
+        center = center + (lanes.body_mass(i) * inverse) * load3<V>(d.xipos, 3 * i);
+    }
+    store3(d.subtree_com, 3 * root, center);
+  }
+}
+
+// subtree_com of all bodies but the roots of trees, which have theirs.
+template <class V>
+MANIPLE_FUNCTION void complete_centers(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  const LaneModel<V> lanes(m, s);
+  const auto is_root = [&](int i) { return i > 0 && m.body_rootid[i] == i; };
+  const auto add = [&](int i, const Vec3<V>& moment) {
+    store3(d.subtree_com, 3 * i, load3<V>(d.subtree_com, 3 * i) + moment);
+  };
+  store3(d.subtree_com, 0, zero3<V>());
+  for (int i = 1; i < m.nbody; ++i)
+    if (!is_root(i)) store3(d.subtree_com, 3 * i, lanes.body_mass(i) * load3<V>(d.xipos, 3 * i));
+  for (int i = m.nbody - 1; i > 0; --i) {
+    const int parent = m.body_parentid[i];
+    const Vec3<V> own = load3<V>(d.subtree_com, 3 * i);
+    if (is_root(i))
+      add(0, lanes.body_subtreemass(i) * own);
+    else if (!is_root(parent))
+      add(parent, own);
+  }
+  for (int i = 0; i < m.nbody; ++i) {
+    if (m.body_inversesubtreemass[i] == 0)
+      store3(d.subtree_com, 3 * i, load3<V>(d.xipos, 3 * i));
+    else if (!is_root(i))
+      store3(d.subtree_com, 3 * i, lanes.body_inversesubtreemass(i) * load3<V>(d.subtree_com, 3 * i));
+  }
+}
+
+// The poses that kinematics() leaves out: xmat, ximat, xipos of massless bodies, geom_xpos and geom_xmat of
+// all geoms, site_xpos, site_xmat, the other subtree_com, and what belongs to the world.
+template <class V>
+MANIPLE_STAGE void complete_poses(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  const V zero(0), one(1);
+  const Mat3<V> identity{one, zero, zero, zero, one, zero, zero, zero, one};
+  store3(d.xpos, 0, zero3<V>());
+  store4(d.xquat, 0, Quat<V>{one, zero, zero, zero});
+  store9(d.xmat, 0, identity);
+  store3(d.xipos, 0, zero3<V>());
+  store9(d.ximat, 0, identity);
+  for (int i = 1; i < m.nbody; ++i) {
+    const int flags = m.body_flags[i];
+    const Mat3<V> xmat = matrix(load4<V>(d.xquat, 4 * i));
+    store9(d.xmat, 9 * i, xmat);
+    store9(d.ximat, 9 * i, flags & body_iquat_identity ? xmat : xmat * uniform9<V>(m.body_imat + 9 * i));
+    if ((flags & body_massless) && !(flags & body_ipos_zero))
+      store3(d.xipos, 3 * i, load3<V>(d.xpos, 3 * i) + xmat * LaneModel<V>(m, s).body_ipos().vector(i));
+  }
+  for (int g = 0; g < m.ngeom; ++g) {
+    const int body = m.geom_bodyid[g];
+    place_geom(m, d, g, load3<V>(d.xpos, 3 * body), load9<V>(d.xmat, 9 * body), true);
+  }
   for (int i = 0; i < m.nsite; ++i) {
     const int body = m.site_bodyid[i];
     const Mat3<V> xmat = load9<V>(d.xmat, 9 * body);
     store3(d.site_xpos, 3 * i, load3<V>(d.xpos, 3 * body) + xmat * uniform3<V>(m.site_pos + 3 * i));
     store9(d.site_xmat, 9 * i, xmat * uniform9<V>(m.site_mat + 9 * i));
   }
+  complete_centers(m, s, d);
 }
 
 }  // namespace maniple

@@ -2,8 +2,8 @@
 // that they are known without the inertia matrix.
 #pragma once
 
+#include "kernels/physics/sensor/subtree.hpp"
 #include "kernels/physics/smooth/passive.hpp"
-#include "kernels/physics/smooth/subtree.hpp"
 
 namespace maniple {
 

@@ -1,12 +1,12 @@
 // Accelerations and forces of bodies once qacc is known (mj_rnePostConstraint), for accelerometers and force
-// sensors. The recursion of bias.hpp has done the part without joint accelerations; this adds theirs.
+// sensors. The recursion of velocities.hpp has done the part without joint accelerations; this adds theirs.
 #pragma once
 
 #include "kernels/model/lane_model.hpp"
 #include "kernels/physics/constraint/contact_force.hpp"
+#include "kernels/physics/sensor/tendon_tension.hpp"
 #include "kernels/physics/smooth/applied.hpp"
 #include "kernels/physics/smooth/motion.hpp"
-#include "kernels/physics/smooth/tendon_tension.hpp"
 
 namespace maniple {
 

@@ -4,14 +4,13 @@
 #pragma once
 
 #include "kernels/model/sensor_types.hpp"
-#include "kernels/physics/smooth/center_of_mass.hpp"
-#include "kernels/physics/smooth/contact_sensor.hpp"
-#include "kernels/physics/smooth/distance_sensor.hpp"
-#include "kernels/physics/smooth/energy.hpp"
+#include "kernels/physics/sensor/contact_sensor.hpp"
+#include "kernels/physics/sensor/distance_sensor.hpp"
+#include "kernels/physics/sensor/energy.hpp"
+#include "kernels/physics/sensor/post_constraint.hpp"
+#include "kernels/physics/sensor/rangefinder.hpp"
+#include "kernels/physics/sensor/subtree.hpp"
 #include "kernels/physics/smooth/motion.hpp"
-#include "kernels/physics/smooth/post_constraint.hpp"
-#include "kernels/physics/smooth/rangefinder.hpp"
-#include "kernels/physics/smooth/subtree.hpp"
 #include "kernels/physics/smooth/transmission.hpp"
 
 namespace maniple {
