@@ -201,7 +201,6 @@ class Inspection {
     options();
     if (!off(mjDSBL_CONTACT)) contacts();
     height_fields();
-    fluid();
     solver();
     equality();
     tendons();
@@ -399,16 +398,6 @@ class Inspection {
             fmt::format("has a height field with nrow=\"{}\" and ncol=\"{}\"; supported: at least 2 of each",
                         rows, columns));
     }
-  }
-
-  // A fluid acts on the boxes of bodies, not on the ellipsoids of geoms.
-  void fluid() {
-    if (m_.opt.density == 0 && m_.opt.viscosity == 0) return;
-    if ((m_.opt.disableflags & mjDSBL_SPRING) && (m_.opt.disableflags & mjDSBL_DAMPER)) return;
-    for (int i = 0; i < m_.ngeom; ++i)
-      if (m_.geom_fluid[mjNFLUID * i] > 0)
-        edited(mjOBJ_GEOM, i, "has fluidshape=\"ellipsoid\"; supported: the box of the body's inertia",
-               "geom", "fluidshape=\"none\"");
   }
 
   // All of tendons is supported.

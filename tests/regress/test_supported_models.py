@@ -129,12 +129,12 @@ ELEMENTS = {
                     *(f'<freejoint/><geom type="{shape}" size=".1 .1 .1"/>' for shape in ("box", "cylinder", "ellipsoid")))
              + [mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh" contype="0" conaffinity="0"/>'),
                 mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh"/>'),
-                mjcf(sections=FIELD, world='<geom type="hfield" hfield="field"/>')],
+                mjcf(sections=FIELD, world='<geom type="hfield" hfield="field"/>'),
+                mjcf(sections='<option density="1"/>', inside='<geom size=".1" fluidshape="ellipsoid"/>')],
              {mjcf('<option solver="PGS"/>', world='<body pos="2 0 2"><freejoint/><geom size=".1" condim="4"/></body>'):
               "simulation.solver=Newton",
               mjcf(sections=WIDE_MESH, inside='<geom type="mesh" mesh="mesh"/>'): "model.contacts=false",
-              mjcf(sections=FIELD.replace('nrow="2"', 'nrow="1"'), world='<geom type="hfield" hfield="field"/>'): None,
-              mjcf(sections='<option density="1"/>', inside='<geom size=".1" fluidshape="ellipsoid"/>'): None}),
+              mjcf(sections=FIELD.replace('nrow="2"', 'nrow="1"'), world='<geom type="hfield" hfield="field"/>'): None}),
     "site, camera, light": ([mjcf(inside='<camera/><light/><site type="box" size=".1 .1 .1"/>')], {}),
     "contact": (sections('<contact><pair geom1="floor" geom2="ball"/><exclude body1="body" body2="tip"/></contact>'), {}),
     "equality": ([mjcf(f'<tendon><fixed name="tendon"><joint joint="joint" coef="1"/></fixed></tendon><equality>{text}</equality>',
