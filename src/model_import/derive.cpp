@@ -198,10 +198,21 @@ void derive_dofs(const Model<double>& m, const DerivedFields& derived) {
   }
 }
 
+// A delay that is a number of time steps up to rounding is that number: MuJoCo, which compares times, takes
+// one step or the next then.
+double delay_in_steps(double steps) {
+  const double whole = std::round(steps);
+  return std::abs(steps - whole) <= 1e-9 * std::fmax(1, steps) ? whole : steps;
+}
+
 void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
+  int history = 0;  // controls that actuators before remember
   for (int i = 0; i < m.nu; ++i) {
     const int group = m.actuator_group[i];
     derived.actuator_disabled[i] = group >= 0 && group <= 30 && (m.disableactuator >> group & 1);
+    derived.actuator_delaysteps[i] = delay_in_steps(m.actuator_delay[i] / m.timestep);
+    derived.actuator_historyadr[i] = m.actuator_delay[i] > 0 ? history : -1;
+    if (m.actuator_delay[i] > 0) history += m.actuator_history[2 * i];
     const double tau = std::fmax(kMinimumValue, m.actuator_dynprm[10 * i]);
     derived.actuator_inversetau[i] = 1 / tau;
     // exact integration of the filter over one step: act += act_dot * tau * (1 - exp(-h/tau))

@@ -461,11 +461,6 @@ class Inspection {
       } else if (m_.actuator_ctrlnum[i] != 1 || m_.actuator_outnum[i] != 1 || m_.actuator_actnum[i] > 1) {
         bad("has more than one control, output or activation");
       }
-      if (m_.actuator_delay[i] != 0 || m_.actuator_history[2 * i] != 0) {
-        Refusals::Group& group = element(mjOBJ_ACTUATOR, i, "has a delay or a history");
-        for (const char* tag : kActuatorTags)
-          refusals_.settled_by_edit(group, tag, "delay=\"0\" nsample=\"0\"", name(mjOBJ_ACTUATOR, i));
-      }
     }
   }
   static constexpr const char* kActuatorTags[] = {"general",     "motor",   "position", "velocity",

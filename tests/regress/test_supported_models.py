@@ -155,12 +155,13 @@ ELEMENTS = {
                            '<cylinder joint="slide" timeconst=".1"/><general joint="joint" gaintype="affine" biastype="affine"/>'
                            '<general joint="joint" dyntype="filterexact" dynprm=".1"/>',
                            '<muscle joint="joint" lengthrange="0 1"/>', '<motor site="site"/>',
+                           '<motor joint="joint" delay=".1" nsample="20"/>',
                            '<motor site="site" refsite="site" gear="1 0 0 0 0 0"/>',
                            '<motor cranksite="site" slidersite="site" cranklength="1"/>', '<adhesion body="tip" ctrlrange="0 1"/>')
                  + sections('<tendon><fixed name="t"><joint joint="joint" coef="1"/></fixed></tendon>'
                             '<actuator><motor tendon="t"/></actuator>'),
                  {model: None for model in actuators('<general joint="joint" dyntype="user"/>',
-                                                  '<motor joint="joint" delay=".1" nsample="20"/>')}),
+                                                  '<pid joint="joint" input="pos"/>')}),
     "sensor": (sections('<sensor><gyro site="site"/><framepos objtype="body" objname="tip"/><jointpos joint="joint"/>'
                         '<subtreecom body="body"/><touch site="site"/><clock/>'
                         '<rangefinder site="site" data="dist point"/><e_kinetic/><e_potential/>'
