@@ -59,9 +59,9 @@ MANIPLE_FUNCTION void store_rotated_inertia(const Model<ScalarOf<V>>& m, const S
 
 // The geoms of the world that may touch.
 template <class V>
-MANIPLE_FUNCTION void place_world_geoms(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+MANIPLE_FUNCTION void place_world_geoms(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const V one(1), zero(0);
-  place_colliding_geoms(m, d, 0, zero3<V>(), Mat3<V>{one, zero, zero, zero, one, zero, zero, zero, one});
+  place_colliding_geoms(m, s, d, 0, zero3<V>(), Mat3<V>{one, zero, zero, zero, one, zero, zero, zero, one});
 }
 
 // Pose of body i; that of its parent is known.
@@ -79,12 +79,12 @@ MANIPLE_FUNCTION void place_next_body(const Model<ScalarOf<V>>& m, const State<V
 // Roots to leaves: poses of bodies and of the geoms that may touch.
 template <class V>
 MANIPLE_FUNCTION void place_geoms(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  place_world_geoms(m, d);
+  place_world_geoms(m, s, d);
   for (int i = 1; i < m.nbody; ++i) {
     Vec3<V> xpos;
     Quat<V> xquat;
     place_next_body(m, s, d, i, xpos, xquat);
-    if (m.body_geomnum[i] > 0) place_colliding_geoms(m, d, i, xpos, matrix(xquat));
+    if (m.body_geomnum[i] > 0) place_colliding_geoms(m, s, d, i, xpos, matrix(xquat));
   }
 }
 
@@ -93,7 +93,7 @@ template <class V>
 MANIPLE_SUBSTAGE void fused_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                        bool geoms) {
   const LaneModel<V> lanes(m, s);
-  if (geoms) d.team.once([&] { place_world_geoms(m, d); });
+  if (geoms) d.team.once([&] { place_world_geoms(m, s, d); });
   const BodyLevels<V> levels(m, d);
   for (int level = 0; level < levels.count; ++level)
     for (const int k : d.team.share(levels.size(level))) {
@@ -105,7 +105,7 @@ MANIPLE_SUBSTAGE void fused_kinematics(const Model<ScalarOf<V>>& m, const State<
       const bool massless = flags & body_massless;
       if (!massless || (geoms && m.body_geomnum[i] > 0)) {
         const Mat3<V> mat = matrix(xquat);
-        if (geoms) place_colliding_geoms(m, d, i, xpos, mat);
+        if (geoms) place_colliding_geoms(m, s, d, i, xpos, mat);
         if (!massless) {
           if (!(flags & body_ipos_zero)) xipos = xpos + mat * lanes.body_ipos().vector(i);
           store_rotated_inertia(m, s, d, i, mat);
@@ -353,8 +353,8 @@ MANIPLE_STAGE void complete_fields(const Model<ScalarOf<V>>& m, const State<V>& 
     if ((flags & body_massless) && !(flags & body_ipos_zero))
       store3(d.xipos, 3 * i, load3<V>(d.xpos, 3 * i) + xmat * LaneModel<V>(m, s).body_ipos().vector(i));
   }
-  geom_kinematics(m, d);
-  if (m.nsite > 0) site_kinematics(m, d);
+  geom_kinematics(m, s, d);
+  if (m.nsite > 0) site_kinematics(m, s, d);
   complete_centers(m, s, d);
   if (!(m.flags & model_fluid))
     for (int i = 0; i < m.nv; ++i) d.qfrc_fluid[i] = V(0);

@@ -52,8 +52,8 @@ template <class V>
 MANIPLE_STAGE void positions_and_velocities(const Model<ScalarOf<V>>& m, const State<V>& s,
                                             const Data<V>& d) {
   body_kinematics(m, s, d);
-  geom_kinematics(m, d);
-  if (m.nsite > 0) site_kinematics(m, d);
+  geom_kinematics(m, s, d);
+  if (m.nsite > 0) site_kinematics(m, s, d);
   com_positions(m, s, d);
   inertia_matrix(m, s, d);
   com_velocities(m, s, d);
@@ -77,7 +77,7 @@ MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, c
     fused_velocities<false>(m, s, d);
   fused_inertia_and_bias(m, s, d);
   end_stage(d, PhysicsStage::inertia_and_bias);
-  if (!request.contacts_known) collide(m, d);
+  if (!request.contacts_known) collide(m, s, d);
   end_stage(d, PhysicsStage::collision);
   accelerations(m, s, d);
   end_stage(d, PhysicsStage::solver);
@@ -104,7 +104,7 @@ template <class V>
 MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   positions_and_velocities(m, s, d);
   d.contact_dropped[0] = V(0);
-  collide(m, d);
+  collide(m, s, d);
   accelerations(m, s, d);
   all_sensors(m, s, d);
   derived_fields(m, s, d);
@@ -116,15 +116,15 @@ MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V
   com_positions(m, s, d);
   tendon_lengths(m, s, d);
   tendon_velocities(m, s, d);
-  geom_kinematics(m, d);
+  geom_kinematics(m, s, d);
   if (m.flags & model_adhesion) {
     d.contact_dropped[0] = V(0);
-    collide(m, d);
+    collide(m, s, d);
   }
   actuator_lengths(m, s, d);
   actuator_velocities(m, s, d);
   com_velocities(m, s, d);
-  if (m.nsite > 0) site_kinematics(m, d);
+  if (m.nsite > 0) site_kinematics(m, s, d);
   if (m.nsensordata > 0) sensors(m, s, d, SensorPass::positions_and_velocities);
 }
 

@@ -113,11 +113,11 @@ MANIPLE_FUNCTION void body_kinematics(const Model<ScalarOf<V>>& m, const State<V
 
 // Writes site_xpos, site_xmat.
 template <class V>
-MANIPLE_FUNCTION void site_kinematics(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+MANIPLE_FUNCTION void site_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   for (int i = 0; i < m.nsite; ++i) {
     const int body = m.site_bodyid[i];
     const Mat3<V> xmat = load9<V>(d.xmat, 9 * body);
-    store3(d.site_xpos, 3 * i, load3<V>(d.xpos, 3 * body) + xmat * uniform3<V>(m.site_pos + 3 * i));
+    store3(d.site_xpos, 3 * i, load3<V>(d.xpos, 3 * body) + xmat * LaneModel<V>(m, s).site_pos().vector(i));
     store9(d.site_xmat, 9 * i, xmat * uniform9<V>(m.site_mat + 9 * i));
   }
 }
