@@ -163,6 +163,19 @@ MANIPLE_FUNCTION void set_free_bodies(const Model<ScalarOf<V>>& m, const State<V
   }
 }
 
+// The points that connects of two bodies hold, which coincide in the pose in Data: that of body 1 is given.
+template <class V>
+MANIPLE_FUNCTION void set_connected_points(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  for (int e = 0; e < m.neq && m.varied.eq_pos >= 0; ++e) {
+    if (m.eq_type[e] != equality_connect || m.eq_objtype[e] == object_site) continue;
+    const int body1 = m.eq_obj1id[e], body2 = m.eq_obj2id[e];
+    const Vec3<V> point = load3<V>(d.xpos, 3 * body1) +
+                          load9<V>(d.xmat, 9 * body1) * uniform3<V>(m.eq_data + kEqualityData * e);
+    store3(s.model_values, m.varied.eq_pos + 3 * (2 * e + 1),
+           transpose(load9<V>(d.xmat, 9 * body2)) * (point - load3<V>(d.xpos, 3 * body2)));
+  }
+}
+
 // J M^-1 J' of the row J in qfrc_smooth.
 template <class V>
 MANIPLE_FUNCTION V inverse_weight(const Model<ScalarOf<V>>& m, const Data<V>& d) {
@@ -320,6 +333,7 @@ MANIPLE_STAGE void set_const(const Model<ScalarOf<V>>& m, const State<V>& s, con
     s.qpos[i] = lanes.qpos0(i);
   }
   body_kinematics(m, s, d);
+  if (m.varied.body_pos >= 0 || m.varied.body_quat >= 0) set_connected_points(m, s, d);
   com_positions(m, s, d);
   set_weights(m, s, d);
   for (int i = 0; i < m.nq; ++i) s.qpos[i] = d.qpos_start[i];

@@ -159,6 +159,7 @@ std::vector<VariedCase> varied_cases() {
       {{"patches", "", "patches.xml"}, {}},
       {{"hopper", "gymnasium", "envs/mujoco/assets/hopper.xml"}, {}},
       {{"ant", "gymnasium", "envs/mujoco/assets/ant.xml"}, {}},
+      {{"connects", "", "connects.xml"}, {"body_pos", "body_quat", "site_pos"}},
       {{"rangefinders", "", "rangefinders.xml"}, {}},
       {{"measures", "", "measures.xml"}, {}},
       {{"boxes", "", "boxes.xml"}, {}},
