@@ -160,6 +160,13 @@ MANIPLE_FUNCTION bool varies_friction(const ModelSizes& sizes) {
   return sizes.varied.geom_friction >= 0 || sizes.varied.pair_friction >= 0;
 }
 
+// Whether numbers of the model that differ between environments say where geoms are and what they touch.
+MANIPLE_FUNCTION bool varies_places(const ModelSizes& sizes) {
+  const VariedOffsets& varied = sizes.varied;
+  return varied.qpos0 >= 0 || varied.body_pos >= 0 || varied.body_quat >= 0 || varied.geom_pos >= 0 ||
+         varied.geom_quat >= 0 || varied.geom_size >= 0;
+}
+
 // Whether a team of threads steps each environment of this model.
 MANIPLE_FUNCTION bool is_for_teams(const ModelSizes& sizes) {
   return kScalarLanes && sizes.teams && sizes.nv > kDenseDofs;

@@ -455,8 +455,13 @@
   FIELD(dof_damping, nv, 1, 1, dof, "N s/m or N m s/rad", "linear damping coefficient")                     \
   FIELD(dof_armature, nv, 1, 1, dof, "kg or kg m^2", "rotor inertia or mass")                               \
   FIELD(dof_frictionloss, nv, 1, 1, dof, "N or N m", "dry friction: largest force")                         \
+  FIELD(geom_pos, ngeom, 3, 3, geom, "m", "position of the geom in the frame of its body")                  \
+  FIELD(geom_quat, ngeom, 4, 4, geom, "1", "orientation of the geom in the frame of its body, normalized")  \
+  FIELD(geom_size, ngeom, 3, 3, geom, "m",                                                                  \
+        "radii and half sizes of spheres, capsules, ellipsoids, cylinders and boxes")                       \
   FIELD(geom_friction, ngeom, 1, 3, geom, "1", "sliding friction of the geom")                              \
   FIELD(pair_friction, npair, 2, 5, pair, "1", "sliding friction of the explicit pair, along its tangents") \
+  FIELD(site_pos, nsite, 3, 3, site, "m", "position of the site in the frame of its body")                  \
   FIELD(actuator_gainprm, nu, 3, 10, actuator, "actuator", "gain: constant, by length, by velocity")        \
   FIELD(actuator_biasprm, nu, 3, 10, actuator, "actuator", "bias: constant, by length, by velocity")        \
   FIELD(actuator_forcerange, nu, 2, 2, actuator, "N or N m", "range of the force, where it is limited")
@@ -474,6 +479,12 @@
   FIELD(dof_M0, nv, 1, 1)                     \
   FIELD(dof_totalarmature, nv, 1, 1)          \
   FIELD(dof_totaldamping, nv, 1, 1)           \
+  FIELD(geom_rbound, ngeom, 1, 1)             \
+  FIELD(sensor_pos, nsensor, 3, 3)            \
+  FIELD(sensor_quat, nsensor, 4, 4)           \
+  FIELD(sensor_refpos, nsensor, 3, 3)         \
+  FIELD(sensor_refquat, nsensor, 4, 4)        \
+  FIELD(eq_pos, 2 * neq, 3, 3)                \
   FIELD(friction_D, nfriction, 1, 1)          \
   FIELD(friction_loss, nfriction, 1, 1)       \
   FIELD(equality_invweight, nequality, 1, 1)  \

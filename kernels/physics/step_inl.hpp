@@ -71,7 +71,7 @@ MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, c
   composite_inertias(m, d);
   inertia_and_bias(m, s, d);
   end_stage(d, PhysicsStage::inertia_and_bias);
-  if (!request.contacts_known) collide(m, d);
+  if (!request.contacts_known) collide(m, s, d);
   end_stage(d, PhysicsStage::collision);
   accelerations(m, s, d, elapsed);
   end_stage(d, PhysicsStage::solver);
@@ -112,7 +112,7 @@ MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V
   tendon_velocities(m, s, d);
   if (m.flags & model_adhesion) {
     d.contact_dropped[0] = V(0);
-    collide(m, d);
+    collide(m, s, d);
   }
   actuator_lengths(m, s, d);
   actuator_velocities(m, s, d);

@@ -85,7 +85,7 @@ struct TaskPack {
     if constexpr (!kScalarLanes)
       if (times != nullptr) times->end(PhysicsStage::forward);
     if (batch.task.num_ray_queries > 0)
-      answer_ray_queries(model, data, batch.task, lanes.scratch.from(batch.task.first_ray()));
+      answer_ray_queries(model, state, data, batch.task, lanes.scratch.from(batch.task.first_ray()));
     if (needs == Derived::forward && batch.task.contact_queries.count > 0)
       answer_contact_queries(model, data, batch.task.contact_queries,
                              lanes.scratch.from(batch.task.first_contact()));

@@ -79,7 +79,7 @@ enum class ObstacleHeightMode { choice, fixed };
 enum class FieldOperation { none, scale, add, abs };
 enum class Distribution { uniform, log_uniform, gaussian };
 // The kind of elements that the names of a term refer to.
-enum class ElementKind { none, joints, bodies, geoms, pairs, actuators, sensors };
+enum class ElementKind { none, joints, bodies, geoms, pairs, sites, actuators, sensors };
 
 // How decks write them, in the order of the enumerators.
 template <class Choice>
@@ -176,8 +176,8 @@ inline constexpr std::array kTextsOf<FieldOperation>{"", "scale", "add", "abs"};
 template <>
 inline constexpr std::array kTextsOf<Distribution>{"uniform", "log_uniform", "gaussian"};
 template <>
-inline constexpr std::array kTextsOf<ElementKind>{"",      "joints",    "bodies", "geoms",
-                                                  "pairs", "actuators", "sensors"};
+inline constexpr std::array kTextsOf<ElementKind>{"",      "joints", "bodies",    "geoms",
+                                                  "pairs", "sites",  "actuators", "sensors"};
 
 template <class Choice>
 std::string text_of(Choice choice) {

@@ -291,6 +291,7 @@ const std::vector<TermKey>& term_schema() {
       TERM_KEY("bodies", names, kTerms | kCurricula, anything(), "", "Bodies that the term acts on"),
       TERM_KEY("geoms", names, kTerms, anything(), "", "Geoms that the term acts on"),
       TERM_KEY("pairs", names, kEvents, anything(), "", "Explicit contact pairs that the term acts on; a pair without a name is called pair and its number in MuJoCo's model, pair0"),
+      TERM_KEY("sites", names, kEvents, anything(), "", "Sites that the term acts on"),
       TERM_KEY("actuators", names, kTerms, anything(), "", "Actuators that the term acts on"),
       TERM_KEY("sensors", names, kTerms, anything(), "", "Sensors that the term acts on"),
       TERM_KEY("weight", weight, kRewards, anything(), "1", "Factor of the reward"),

@@ -65,78 +65,82 @@ MANIPLE_FUNCTION VelocityDerivative<V> half_sum_with_transpose(const VelocityDer
 // Geom g as an ellipsoid in the fluid, with what follows from its shape alone.
 template <class V>
 struct EllipsoidInFluid {
-  using T = ScalarOf<V>;
-  T density, viscosity, interaction, blunt_drag, slender_drag, kutta_lift, magnus;
-  T largest_area, diameter;
+  V density, viscosity, interaction, blunt_drag, slender_drag, kutta_lift, magnus;
+  V linear_viscosity, angular_viscosity;  // force over -velocity in a viscous fluid at rest
+  V largest_area;
   Vec3<V> mass, inertia;  // of the fluid that moves along
   Vec3<V> area2;          // squares of the products of the other two semiaxes
   Vec3<V> moment;         // of the drag against rotation
 
-  MANIPLE_FUNCTION EllipsoidInFluid(const Model<T>& m, int g) {
-    const T* const fluid = m.geom_fluid + kGeomFluid * g;
-    const T* const of_geom = m.geom_size + 3 * g;
-    T size[3] = {of_geom[0], of_geom[1], of_geom[2]};  // semiaxes: mju_geomSemiAxes
-    const int type = m.geom_type[g];
-    if (type == geom_sphere) size[1] = size[2] = size[0];
-    if (type == geom_capsule || type == geom_cylinder) {
-      size[2] = type == geom_capsule ? size[0] + size[1] : size[1];
-      size[1] = size[0];
+  MANIPLE_FUNCTION EllipsoidInFluid(const Model<ScalarOf<V>>& m, const State<V>& s, int g) {
+    const ScalarOf<V>* const fluid = m.geom_fluid + kGeomFluid * g;
+    Vec3<V> size = LaneModel<V>(m, s).geom_size().vector(g);  // semiaxes: mju_geomSemiAxes
+    switch (m.geom_type[g]) {
+      case geom_sphere:
+        size = {size.x, size.x, size.x};
+        break;
+      case geom_capsule:
+        size = {size.x, size.x, size.x + size.y};
+        break;
+      case geom_cylinder:
+        size = {size.x, size.x, size.y};
+        break;
+      default:
+        break;
     }
-    constexpr T pi = T(3.14159265358979323846);
-    density = m.density;
-    viscosity = m.viscosity;
-    interaction = fluid[0];
-    blunt_drag = fluid[1];
-    slender_drag = fluid[2];
-    const T angular_drag = fluid[3];
-    kutta_lift = fluid[4];
-    magnus = fluid[5] * density * (T(4) / T(3) * pi * size[0] * size[1] * size[2]);
-    mass = V(density) * uniform3<V>(fluid + 6);
-    inertia = V(density) * uniform3<V>(fluid + 9);
-    const T longest = max(max(size[0], size[1]), size[2]), shortest = min(min(size[0], size[1]), size[2]);
-    const T middle = size[0] + size[1] + size[2] - longest - shortest;
-    largest_area = pi * longest * middle;
-    diameter = T(2) / T(3) * (size[0] + size[1] + size[2]);
-    const auto moment_of = [&](T along, T across) {
-      const T square = across * across;
-      return T(8) / T(15) * pi * along * (square * square);
+    density = V(m.density);
+    viscosity = V(m.viscosity);
+    interaction = V(fluid[0]);
+    blunt_drag = V(fluid[1]);
+    slender_drag = V(fluid[2]);
+    kutta_lift = V(fluid[4]);
+    magnus = V(fluid[5]) * density * (number(4.0 / 3.0 * kPi) * size.x * size.y * size.z);
+    mass = density * uniform3<V>(fluid + 6);
+    inertia = density * uniform3<V>(fluid + 9);
+    const V longest = max(max(size.x, size.y), size.z), shortest = min(min(size.x, size.y), size.z);
+    const V sum = size.x + size.y + size.z, middle = sum - longest - shortest;
+    largest_area = number(kPi) * longest * middle;
+    const V diameter = number(2.0 / 3.0) * sum;
+    linear_viscosity = viscosity * number(3 * kPi) * diameter;
+    angular_viscosity = viscosity * number(kPi) * (diameter * diameter * diameter);
+    const auto moment_of = [](V along, V across) {
+      const V square = across * across;
+      return number(8.0 / 15.0 * kPi) * along * (square * square);
     };
-    const T largest_moment = moment_of(middle, longest);
-    T area[3], drag[3];
-    for (int k = 0; k < 3; ++k) {
-      const T a = size[(k + 1) % 3], b = size[(k + 2) % 3], own = moment_of(size[k], max(a, b));
-      area[k] = (a * b) * (a * b);
-      drag[k] = angular_drag * own + slender_drag * (largest_moment - own);
-    }
-    area2 = uniform3<V>(area);
-    moment = uniform3<V>(drag);
+    const V largest_moment = moment_of(middle, longest);
+    const auto drag = [&](V along, V a, V b) {
+      const V own = moment_of(along, max(a, b));
+      return V(fluid[3]) * own + slender_drag * (largest_moment - own);
+    };
+    moment = {drag(size.x, size.y, size.z), drag(size.y, size.z, size.x), drag(size.z, size.x, size.y)};
+    const auto square = [](V v) { return v * v; };
+    area2 = {square(size.y * size.z), square(size.z * size.x), square(size.x * size.y)};
   }
 
   // Area that the ellipsoid shows to the fluid at the velocity v.
   MANIPLE_FUNCTION V projected_area(const Vec3<V>& v) const {
     const Vec3<V> normal = scaled(area2, v);
-    return V(kPi) * sqrt(dot(normal, normal) / max(V(kMinimumValue), dot(normal, v)));
+    return number(kPi) * sqrt(dot(normal, normal) / max(V(kMinimumValue), dot(normal, v)));
   }
 
   // Force at the velocity v against the fluid, both at the middle of the geom and in its axes.
   MANIPLE_FUNCTION Spatial<V> force(const Spatial<V>& v) const {
     const Vec3<V> momentum = scaled(mass, v.lin);
     Vec3<V> torque = cross(momentum, v.lin) + cross(scaled(inertia, v.rot), v.rot);
-    Vec3<V> force = cross(momentum, v.rot) + V(magnus) * cross(v.rot, v.lin);
+    Vec3<V> force = cross(momentum, v.rot) + magnus * cross(v.rot, v.lin);
 
     const Vec3<V> normal = scaled(area2, v.lin);
     const V projection = dot(normal, v.lin), speed = norm(v.lin), area = projected_area(v.lin);
     const V cos_alpha = projection / max(V(kMinimumValue), speed * dot(normal, normal));
-    const Vec3<V> circulation = (V(kutta_lift * density) * cos_alpha * area) * cross(normal, v.lin);
+    const Vec3<V> circulation = (kutta_lift * density * cos_alpha * area) * cross(normal, v.lin);
     force = force + cross(circulation, v.lin);
 
-    const V linear = V(viscosity * (T(3) * T(kPi) * diameter)) +
-                     V(density) * speed * (area * V(blunt_drag) + V(slender_drag) * (V(largest_area) - area));
-    const V angular =
-        V(viscosity * (T(kPi) * diameter * diameter * diameter)) + V(density) * norm(scaled(moment, v.rot));
+    const V linear =
+        linear_viscosity + density * speed * (area * blunt_drag + slender_drag * (largest_area - area));
+    const V angular = angular_viscosity + density * norm(scaled(moment, v.rot));
     torque = torque - angular * v.rot;
     force = force - linear * v.lin;
-    return V(interaction) * Spatial<V>{torque, force};
+    return interaction * Spatial<V>{torque, force};
   }
 
   // Its derivative by v.
@@ -148,21 +152,21 @@ struct EllipsoidInFluid {
     result.torque_rot = sum(sum(viscous_torque(v.rot), V(1), cross_matrix(scaled(inertia, v.rot))), V(1),
                             scaled_columns(by_rot, inertia));
     result.torque_lin = sum(cross_matrix(momentum), V(1), scaled_columns(by_lin, mass));
-    result.force_rot = sum(cross_matrix(momentum), V(magnus), by_lin);
-    result.force_lin = sum(sum(sum(kutta(v.lin), V(1), drag(v.lin)), V(1), scaled_columns(by_rot, mass)),
-                           V(-magnus), by_rot);
+    result.force_rot = sum(cross_matrix(momentum), magnus, by_lin);
+    result.force_lin =
+        sum(sum(sum(kutta(v.lin), V(1), drag(v.lin)), V(1), scaled_columns(by_rot, mass)), -magnus, by_rot);
     return result;
   }
 
  private:
-  static constexpr T kPi = T(3.14159265358979323846);
-
+  static constexpr double kPi = 3.14159265358979323846;
+  MANIPLE_FUNCTION static V number(double value) { return V(static_cast<ScalarOf<V>>(value)); }
   MANIPLE_FUNCTION static V norm(const Vec3<V>& v) { return sqrt(dot(v, v)); }
 
   MANIPLE_FUNCTION Mat3<V> viscous_torque(const Vec3<V>& v) const {
-    const V scale = V(-density) / max(V(kMinimumValue), norm(scaled(moment, v)));
+    const V scale = -density / max(V(kMinimumValue), norm(scaled(moment, v)));
     const Vec3<V> squares = scale * scaled(scaled(moment, moment), v);
-    const V along = dot(v, squares) - V(viscosity * (kPi * diameter * diameter * diameter));
+    const V along = dot(v, squares) - angular_viscosity;
     return sum(outer(v, squares), V(1), diagonal(along, along, along));
   }
 
@@ -171,14 +175,14 @@ struct EllipsoidInFluid {
     const V xx = v.x * v.x, yy = v.y * v.y, zz = v.z * v.z, square = xx + yy + zz, speed = sqrt(square);
     const Vec3<V> normal = scaled(area2, v);
     const V projection = dot(normal, v), area = projected_area(v);
-    const V change = V(density) * speed * V(blunt_drag - slender_drag) * V(kPi) /
+    const V change = density * speed * (blunt_drag - slender_drag) * number(kPi) /
                      max(V(kMinimumValue), sqrt(projection * projection * projection * dot(normal, normal)));
     const Vec3<V> area_change{change * normal.x * (b * yy * (a - b) + c * zz * (a - c)),
                               change * normal.y * (a * xx * (b - a) + c * zz * (b - c)),
                               change * normal.z * (a * xx * (c - a) + b * yy * (c - b))};
-    const V quadratic = V(-density) * (area * V(blunt_drag) + V(slender_drag) * (V(largest_area) - area)) /
-                        max(V(kMinimumValue), speed);
-    const V along = quadratic * square - V(viscosity * (T(3) * kPi * diameter));
+    const V quadratic =
+        -density * (area * blunt_drag + slender_drag * (largest_area - area)) / max(V(kMinimumValue), speed);
+    const V along = quadratic * square - linear_viscosity;
     return sum(sum(diagonal(along, along, along), quadratic, outer(v, v)), V(-1), outer(v, area_change));
   }
 
@@ -188,7 +192,7 @@ struct EllipsoidInFluid {
     const Vec3<V> normal = scaled(area2, v);
     const V projection = dot(normal, v), normal2 = dot(normal, normal);
     const V scale =
-        V(kPi * kutta_lift * density) / max(V(kMinimumValue), sqrt(normal2 * projection * square));
+        number(kPi) * kutta_lift * density / max(V(kMinimumValue), sqrt(normal2 * projection * square));
     const Vec3<V> coefficient{yy * (a - b) + zz * (a - c), xx * (b - a) + zz * (b - c),
                               xx * (c - a) + yy * (c - b)};
     const V of_normal = projection / max(V(kMinimumValue), normal2),

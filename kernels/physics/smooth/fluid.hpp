@@ -8,6 +8,7 @@
 #include "kernels/model/lane_model.hpp"
 #include "kernels/physics/smooth/dof_row.hpp"
 #include "kernels/physics/smooth/ellipsoid_fluid.hpp"
+#include "kernels/physics/smooth/kinematics.hpp"
 #include "kernels/physics/smooth/motion.hpp"
 
 namespace maniple {
@@ -45,11 +46,12 @@ MANIPLE_FUNCTION FrameInFluid<V> body_in_fluid(const Model<ScalarOf<V>>& m, cons
 }
 // The frame of geom g.
 template <class V>
-MANIPLE_FUNCTION FrameInFluid<V> geom_in_fluid(const Model<ScalarOf<V>>& m, const Data<V>& d, int g) {
+MANIPLE_FUNCTION FrameInFluid<V> geom_in_fluid(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                               const Data<V>& d, int g) {
   const int i = m.geom_bodyid[g];
   const Mat3<V> mat = matrix(load4<V>(d.xquat, 4 * i));
-  return frame_in_fluid(m, d, i, mat * uniform9<V>(m.geom_mat + 9 * g),
-                        load3<V>(d.xpos, 3 * i) + mat * uniform3<V>(m.geom_pos + 3 * g));
+  return frame_in_fluid(m, d, i, mat * local_geom_mat(m, s, g),
+                        load3<V>(d.xpos, 3 * i) + mat * LaneModel<V>(m, s).geom_pos().vector(g));
 }
 
 // (viscous + factor drag |v|) for the three axes: with factor 1 the force over -v, with 2 its derivative.
@@ -94,8 +96,8 @@ MANIPLE_FUNCTION void fluid_forces(const Model<ScalarOf<V>>& m, const State<V>& 
     };
     if (m.body_flags[i] & body_ellipsoids) {
       for_each_ellipsoid(m, i, [&](int g) {
-        const FrameInFluid<V> frame = geom_in_fluid(m, d, g);
-        apply(frame.force(EllipsoidInFluid<V>(m, g).force(frame.velocity)));
+        const FrameInFluid<V> frame = geom_in_fluid(m, s, d, g);
+        apply(frame.force(EllipsoidInFluid<V>(m, s, g).force(frame.velocity)));
       });
       continue;
     }
@@ -128,8 +130,8 @@ MANIPLE_FUNCTION void for_each_fluid_derivative(const Model<ScalarOf<V>>& m, con
   if (!in_fluid<V>(m, i)) return;
   if (m.body_flags[i] & body_ellipsoids) {
     for_each_ellipsoid(m, i, [&](int g) {
-      const FrameInFluid<V> frame = geom_in_fluid(m, d, g);
-      VelocityDerivative<V> derivative = EllipsoidInFluid<V>(m, g).derivative(frame.velocity);
+      const FrameInFluid<V> frame = geom_in_fluid(m, s, d, g);
+      VelocityDerivative<V> derivative = EllipsoidInFluid<V>(m, s, g).derivative(frame.velocity);
       if constexpr (kPart == DerivativePart::symmetric)
         derivative = half_sum_with_transpose(derivative, V(1));
       if constexpr (kPart == DerivativePart::antisymmetric)
