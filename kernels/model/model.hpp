@@ -126,6 +126,7 @@ enum ModelFlag : int {
   model_subtree_sensors = 1 << 20,       // some sensor reads the motion of a subtree
   model_force_sensors = 1 << 21,         // some sensor reads accelerations or forces of bodies
   model_motion_sensors = 1 << 22,        // some sensor reads velocities of bodies, directly or not
+  model_slides_on_balls = 1 << 23,       // some body has a ball joint with slides after it
   model_rows_couple = 1 << 24,  // some tendon with rows joins dofs that are not ancestors of each other
   model_ends_early = 1 << 25,   // the solver may end before it has converged
   model_adhesion = 1 << 26,     // some actuator pulls at what touches its body

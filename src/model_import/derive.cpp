@@ -403,9 +403,12 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
     flags |= model_ends_early;
   if (has_sparse_rows(m)) flags |= model_sparse_rows;
   const bool no_spring = m.disableflags & disable_spring, no_damper = m.disableflags & disable_damper;
+  const auto body_of = [&](int j) { return m.dof_bodyid[m.jnt_dofadr[j]]; };
   for (int j = 0; j < m.njnt; ++j) {
     if ((derived.jnt_flags[j] & joint_sprung) && !no_spring) flags |= model_springs;
     if (m.jnt_actfrclimited[j]) flags |= model_actfrclimited;
+    const bool last = j + 1 == m.body_jntadr[body_of(j)] + m.body_jntnum[body_of(j)];
+    if (m.jnt_type[j] == joint_ball && !last) flags |= model_slides_on_balls;
   }
   for (int i = 0; i < m.nv && !no_damper; ++i) {
     const double* poly = derived.dof_totaldampingpoly + 2 * i;

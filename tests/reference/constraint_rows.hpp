@@ -88,6 +88,7 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
     Numbers jacobian = zero;
     if (m.friction_dofid[r] >= 0) jacobian[static_cast<std::size_t>(m.friction_dofid[r])] = 1;
     add_tendon(jacobian, m.friction_tendonid[r], 1);
+    if (!(m.flags & model_sparse_rows) && largest(jacobian) == 0) continue;
     const double D = imported.friction_D[static_cast<std::size_t>(r)];
     const double loss = imported.friction_loss[static_cast<std::size_t>(r)];
     double jar = 0, velocity = 0;

@@ -1,6 +1,9 @@
-// Faults that random models (tests/fuzz) have found, each as small as possible: contacts and rows of the
-// default pose against libmujoco's.
+// Faults that random models (tests/fuzz) have found, each as small as possible, against libmujoco: contacts
+// and rows of the default pose, and steps from states around it.
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
 
 #include "tests/reference/constraint_rows.hpp"
 #include "tests/reference/model_in_file.hpp"
@@ -35,6 +38,105 @@ class FuzzFound : public ModelInFile {
     });
   }
 };
+
+// The number type of the lanes: float or double.
+template <class S>
+class FuzzFoundSteps : public FuzzFound {
+ protected:
+  // The forces of the rows, as far as they count, and the velocities after a step from random states with
+  // these positions, some for each environment.
+  void expect_equal_steps(const std::vector<Numbers>& poses, const SimulationConfig& simulation,
+                          double tolerance) {
+    load_file(simulation);
+    const mjModel& m = *mujoco_.model;
+    const oracle::DataPointer d = oracle::make_data(m);
+    std::mt19937_64 generator(5);
+    std::uniform_real_distribution<double> uniform(-1, 1);
+    std::vector<RandomState> states;
+    for (int env = 0; env < kEnvs; ++env) {
+      RandomState state;
+      state.qpos = poses[static_cast<std::size_t>(env) % poses.size()];
+      for (int i = 0; i < m.nv; ++i)
+        state.qvel.push_back(static_cast<double>(static_cast<S>(uniform(generator))));
+      state.qacc_warmstart.assign(static_cast<std::size_t>(m.nv), 0.0);
+      states.push_back(state);
+    }
+    Batch<Lanes<S>> batch(imported_);
+    batch.set(states);
+    batch.run_step(true);
+    batch.for_each_data([&](const Data<Lanes<S>>& data, int pack) {
+      for (int lane = 0; lane < lane_width<Lanes<S>>; ++lane) {
+        const int env = pack * lane_width<Lanes<S>> + lane;
+        SCOPED_TRACE("environment " + std::to_string(env));
+        oracle::set_state(m, d.get(), states[static_cast<std::size_t>(env)]);
+        mj_step(&m, d.get());
+        EXPECT_EQ(get_lane(Lanes<S>(data.nefc[0]), lane), static_cast<S>(d->nefc));
+        const Numbers qvel(d->qvel, d->qvel + m.nv), found = batch.state("qvel", env);
+        EXPECT_LE(difference(found, qvel, 1), tolerance) << numbers_text(found, qvel);
+        for (int i = 0; i < m.nsensordata; ++i) {
+          const auto reading = static_cast<double>(get_lane(Lanes<S>(data.sensordata[i]), lane));
+          EXPECT_NEAR(reading, d->sensordata[i], tolerance * (1 + std::abs(d->sensordata[i])))
+              << "sensor " << i;
+        }
+      }
+    });
+  }
+};
+using LaneNumbers = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(FuzzFoundSteps, LaneNumbers);
+
+// A tendon whose sites are on one body, and which does not reach its geom there, moves nothing. MuJoCo makes
+// no rows along it: rows with the rounding of its Jacobian and no weight in their regularization would pull
+// with forces of any size. Where it does reach the geom, in other environments of the same pack, it has rows.
+// (Rows that are sparse are there, with zeros.)
+TYPED_TEST(FuzzFoundSteps, TendonsThatMoveNothingHaveNoRows) {
+  for (const char* jacobian : {"dense", "sparse"})
+    for (const SolverChoice solver : {SolverChoice::Newton, SolverChoice::PGS}) {
+      SCOPED_TRACE(std::string(jacobian) + ", " + text_of(solver));
+      std::ofstream(this->path_) << R"(<mujoco><option jacobian=")" << jacobian << R"("/><worldbody>
+        <geom name="post" type="cylinder" size="0.05 0.5" pos="0.1 0 0" euler="90 0 0" contype="0"/>
+        <body><joint name="x" type="slide" axis="1 0 0"/><joint type="hinge" axis="0 1 0"/>
+          <geom size="0.1" mass="1" contype="0"/><geom name="ring" size="0.02" pos="0 0.5 0" mass="0.1"/>
+          <site name="a" pos="0.013 0 0.2"/><site name="c" pos="0.02 0.01 -0.17"/></body>
+        </worldbody>
+        <tendon>
+          <spatial name="past" limited="true" range="0.5 0.6" frictionloss="0.1">
+            <site site="a"/><geom geom="post"/><site site="c"/></spatial>
+          <spatial name="own" limited="true" range="0.1 0.2" margin="0.01" frictionloss="0.1">
+            <site site="a"/><geom geom="ring"/><site site="c"/></spatial>
+        </tendon>
+        <equality><tendon tendon1="own" polycoef="0.1 0 0 0 0"/><tendon tendon1="past" tendon2="own"/></equality>
+        <sensor><tendonlimitfrc tendon="own"/><tendonlimitpos tendon="own"/><tendonlimitpos tendon="past"/></sensor>
+        </mujoco>)";
+      SimulationConfig simulation;
+      simulation.solver = solver;
+      this->expect_equal_steps({{0, 0}, {0.5, 0.3}, {-1, 0}, {0.03, 0.1}}, simulation,
+                               sizeof(TypeParam) == 8 ? 1e-10 : 1e-3);
+    }
+}
+
+// Slides that follow a ball joint on one body: MuJoCo's derivative of the Jacobian, which the rows of
+// connects, welds and tendons with armature have, turns the axes of the ball joint with the slides' velocity
+// as well.
+TYPED_TEST(FuzzFoundSteps, SlidesAfterABallJointAreInTheDriftOfRows) {
+  for (const char* row :
+       {R"(<equality><connect body1="c" body2="world" anchor="0.1 0.1 0.2" solref="1 1"/></equality>)",
+        R"(<equality><weld body1="b" body2="world" anchor="0.1 0.1 0.2" solref="1 1"/></equality>)",
+        R"(<tendon><spatial armature="3"><site site="c"/><site site="w"/></spatial></tendon>)"}) {
+    SCOPED_TRACE(row);
+    std::ofstream(this->path_)
+        << R"(<mujoco><option timestep="0.02"/><worldbody><site name="w"/><body name="b" pos="0 0.4 1">
+        <joint type="slide" axis="0 1 0"/><joint type="ball" pos="0 0 0.1"/>
+        <joint type="slide" axis="0 0 1"/><joint type="slide" axis="1 0 0.2"/>
+        <geom type="capsule" size="0.05 0.1" contype="0"/>
+        <body name="c" pos="0.3 0 0"><joint type="hinge" axis="0 1 0"/><geom size="0.1" contype="0"/>
+          <site name="c" pos="0 0 0.1"/></body>
+      </body></worldbody>)"
+        << row << "</mujoco>";
+    this->expect_equal_steps({{0, 1, 0, 0, 0, 0, 0, 0}, {0.1, 0.8, 0.6, 0, 0, -0.1, 0.2, 0.3}}, {},
+                             sizeof(TypeParam) == 8 ? 1e-11 : 1e-4);
+  }
+}
 
 // Frictionless and frictional contacts that share a slot: an environment's last bit once depended on which of
 // them its neighbours had, because sums with and without tangents were rounded differently.

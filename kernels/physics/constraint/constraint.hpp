@@ -66,6 +66,17 @@ MANIPLE_FUNCTION void for_each_tree_of_row(const Model<ScalarOf<V>>& m, const Da
       visit(m.dof_treeid[row.dofs[k]]);
 }
 
+// The lanes in which a tendon moves some dof, or all where MuJoCo's rows are sparse. In the others MuJoCo
+// makes no rows along the tendon (mj_addConstraint).
+template <class V>
+MANIPLE_FUNCTION MaskOf<V> tendon_has_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, int tendon) {
+  if (m.flags & model_sparse_rows) return MaskOf<V>(true);
+  const DofRow<V> row = tendon_row(m, d, tendon);
+  MaskOf<V> moves(false);
+  for (int k = 0; k < row.count; ++k) moves = moves || row[k] != V(0);
+  return moves;
+}
+
 // Copies elements first ... first + count - 1 of one lane to the fields of wide_data, and back.
 template <class V>
 MANIPLE_FUNCTION void copy_to_wide(const DataField<V> from, int lane, const DataField<Wide> to, int first,
@@ -98,6 +109,7 @@ MANIPLE_FUNCTION int first_row(const ModelSizes& sizes);
 //   most(sizes)     rows of the model
 //   build(m, s, d)  writes the rows and adds to nefc; returns how many act in some lane of the pack: count()
 //   number(i)       which of the model's rows row i of these is, 0 <= i < count()
+//   counts(i)       if kInEveryLane, the lanes in which MuJoCo has the row; in the others it does nothing
 //   law(i)          its law; of one lane, by the model's number: law_of_lane(r, lane)
 //   scaled_law(i)   its law if residual and force are scaled such that D = 1; the same for all i unless
 //                   kInEveryLane

@@ -167,7 +167,14 @@ MANIPLE_FUNCTION void equality_rows(const Model<ScalarOf<V>>& m, const State<V>&
   V square(0);
   for (int r = 0; r < rows; ++r) square = multiply_add(error.pos[r], error.pos[r], square);
   const V imp = impedance(m.equality_solimp + 5 * e, rows == 1 ? error.pos[0] : V(sqrt(square)));
-  const MaskOf<V> active = s.eq_active[e] > V(0);
+  MaskOf<V> active = s.eq_active[e] > V(0);
+  // MuJoCo makes no rows of a constraint whose numbers are all zero, unless they are sparse
+  if (!(m.flags & model_sparse_rows)) {
+    MaskOf<V> moves(false);
+    const int adr = m.equality_J_rowadr[first], end = adr + rows * m.equality_J_rownnz[first];
+    for (int i = adr; i < end && !all_lanes(moves); ++i) moves = moves || V(d.equality_J[i]) != V(0);
+    active = active && moves;
+  }
   const LaneModel<V> lanes(m, s);
   for (int k = 0; k < rows; ++k) {
     const int r = first + k;
@@ -201,7 +208,7 @@ struct EqualityRows : KeptRows<EqualityRows<V>, V> {
       const int rows = acts ? m.eq_rownum[e] : 0, at = d.team.reserve(rows, count);
       if (!acts) continue;
       equality_rows(m, s, d, e);
-      acting += select(s.eq_active[e] > V(0), V(static_cast<T>(rows)), V(0));
+      acting += select(d.equality_D[m.eq_rowadr[e]] > V(0), V(static_cast<T>(rows)), V(0));
       for (int k = 0; k < rows; ++k) d.equality_active[at + k] = m.eq_rowadr[e] + k;
     }
     const V all_acting = d.team.total(acting);

@@ -26,10 +26,16 @@ struct FrictionRows : SingleRows<FrictionRows<V>, V> {
       d.friction_D[r] = lanes.friction_D(r);
       d.friction_loss[r] = lanes.friction_loss(r);
     }
-    d.team.once([&] { d.nefc[0] += V(static_cast<T>(m.nfriction)); });
+    d.team.once([&] {
+      for (int r = 0; r < m.nfriction; ++r) d.nefc[0] += select(rows.counts(r), V(1), V(0));
+    });
     return m.nfriction;
   }
   MANIPLE_FUNCTION int number(int r) const { return r; }
+  MANIPLE_FUNCTION MaskOf<V> counts(int r) const {
+    const int tendon = m.friction_tendonid[r];
+    return tendon < 0 ? MaskOf<V>(true) : tendon_has_rows(m, d, tendon);
+  }
   MANIPLE_FUNCTION BoundedLaw<V> law(int r) const {
     if (m.nvariedfriction > 0) return BoundedLaw<V>::of_lanes(d.friction_D[r], d.friction_loss[r]);
     return {m.friction_D[r], m.friction_loss[r]};

@@ -14,14 +14,15 @@ namespace maniple {
 template <class V>
 struct LimitMotion {
   V beyond, velocity;
-  Vec3<V> axis;  // of the rotation of a ball joint
+  Vec3<V> axis;    // of the rotation of a ball joint
+  MaskOf<V> acts;  // the lanes that have the row
 };
 template <class V>
 MANIPLE_FUNCTION LimitMotion<V> limit_motion(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                              int r) {
   const LaneModel<V> lanes(m, s);
   const int dof = m.limit_dofid[r], tendon = m.limit_tendonid[r];
-  LimitMotion<V> motion{V(0), V(0), zero3<V>()};
+  LimitMotion<V> motion{V(0), V(0), zero3<V>(), MaskOf<V>(false)};
   V distance;
   if (m.limit_ballid[r] < 0) {
     const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
@@ -36,6 +37,8 @@ MANIPLE_FUNCTION LimitMotion<V> limit_motion(const Model<ScalarOf<V>>& m, const 
     motion.velocity = -dot(motion.axis, load3<V>(s.qvel, dof));
   }
   motion.beyond = distance - V(m.limit_margin[r]);
+  motion.acts = motion.beyond < V(0);
+  if (tendon >= 0) motion.acts = motion.acts && tendon_has_rows(m, d, tendon);
   return motion;
 }
 
@@ -48,7 +51,7 @@ MANIPLE_FUNCTION bool limit_row(const Model<ScalarOf<V>>& m, const State<V>& s, 
   const LimitMotion<V> motion = limit_motion(m, s, d, r);
   if (m.limit_ballid[r] >= 0) store3(d.limit_axis, 3 * m.limit_ballid[r], motion.axis);
   const V beyond = motion.beyond, velocity = motion.velocity;
-  const MaskOf<V> active = beyond < V(0);
+  const MaskOf<V> active = motion.acts;
   if (!any_lane(active)) return false;
   count += select(active, V(1), V(0));
   const V imp = impedance(m.limit_solimp + 5 * r, beyond);

@@ -81,7 +81,7 @@ MANIPLE_FUNCTION V of_first_limit(const Model<ScalarOf<V>>& m, const State<V>& s
                   : m.limit_tendonid[r] >= 0 || m.limit_dofid[r] != m.jnt_dofadr[object])
       continue;
     const LimitMotion<V> motion = limit_motion(m, s, d, r);
-    const MaskOf<V> first = motion.beyond < V(0) && !found;
+    const MaskOf<V> first = motion.acts && !found;
     if (!any_lane(first)) continue;
     reading = select(first, value(r, motion), reading);
     found = found || first;

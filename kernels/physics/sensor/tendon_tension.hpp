@@ -26,7 +26,7 @@ MANIPLE_FUNCTION V tendon_row_force(const Model<ScalarOf<V>>& m, const State<V>&
     if (m.friction_tendonid[r] == t) force += friction_force(m, d, r);
   for (int r = 0; r < m.nlimit; ++r) {
     if (m.limit_tendonid[r] != t) continue;
-    const MaskOf<V> acts = limit_motion(m, s, d, r).beyond < V(0);
+    const MaskOf<V> acts = limit_motion(m, s, d, r).acts;
     if (!any_lane(acts)) continue;
     const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
     force += select(acts, side * limit_force(m, d, r), V(0));

@@ -50,7 +50,28 @@ MANIPLE_FUNCTION Spatial<V> acceleration_at(const Model<ScalarOf<V>>& m, const D
   return moved_acceleration(load6<V>(d.cacc, 6 * i), velocity_at(m, d, i, offset), offset);
 }
 
-// A point of a body: where it is, its velocity, and its acceleration if qacc is zero.
+// What MuJoCo's derivative of the Jacobian of a point (mj_jacDot) adds to the acceleration of body i, and of
+// those that it carries, for slides that follow a ball joint on one body: it turns the axes of the ball joint
+// with the velocity of the whole body, which has that of these slides.
+template <class V>
+MANIPLE_FUNCTION Vec3<V> slides_on_balls(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                         int i) {
+  Vec3<V> sum = zero3<V>();
+  for (; i > 0; i = m.body_parentid[i]) {
+    Vec3<V> turning = zero3<V>();  // of a ball joint
+    for (int j = m.body_jntadr[i], end = j + m.body_jntnum[i]; j < end; ++j) {
+      const int dof = m.jnt_dofadr[j];
+      if (m.jnt_type[j] == joint_ball)
+        for (int k = dof; k < dof + 3; ++k) turning = turning + V(s.qvel[k]) * load3<V>(d.cdof, 6 * k);
+      if (m.jnt_type[j] == joint_slide)
+        sum = sum + cross(V(s.qvel[dof]) * load3<V>(d.cdof, 6 * dof + 3), turning);
+    }
+  }
+  return sum;
+}
+
+// A point of a body: where it is, its velocity, and its acceleration if qacc is zero, as MuJoCo's derivatives
+// of Jacobians have it.
 template <class V>
 struct PointMotion {
   Vec3<V> pos;
@@ -67,6 +88,7 @@ MANIPLE_FUNCTION PointMotion<V> motion_at_rest(const Model<ScalarOf<V>>& m, cons
   // (gravity is an upward acceleration of the world there)
   if (!(m.disableflags & disable_gravity))
     acceleration.lin = acceleration.lin + LaneModel<V>(m, s).gravity().vector(0);
+  if (m.flags & model_slides_on_balls) acceleration.lin = acceleration.lin + slides_on_balls(m, s, d, body);
   motion.acceleration = moved_acceleration(acceleration, motion.velocity, offset);
   return motion;
 }

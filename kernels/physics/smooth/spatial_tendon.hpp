@@ -62,7 +62,11 @@ MANIPLE_FUNCTION V walk_tendon(const Model<ScalarOf<V>>& m, const State<V>& s, c
   for_each_part(m, t, [&](int site0, int site1, int geom, int side, ScalarOf<V> divisor) {
     const int body0 = m.site_bodyid[site0], body1 = m.site_bodyid[site1];
     const Vec3<V> x0 = site_position(m, s, d, site0), x1 = site_position(m, s, d, site1), straight = x1 - x0;
-    const V share(1 / divisor);
+    const ScalarOf<V> share = 1 / divisor;
+    // What joins two points of a body moves nothing: exactly, or its rows would not be empty
+    // (tendon_has_rows).
+    bool pulls = body0 != body1;
+    V start(pulls ? share : 0), end = start;
     V part = length_of(straight);
     Vec3<V> from0 = normalize(straight), to1 = from0;
     if (geom >= 0) {
@@ -72,16 +76,20 @@ MANIPLE_FUNCTION V walk_tendon(const Model<ScalarOf<V>>& m, const State<V>& s, c
         part = select(wrap.wraps, length_of(before) + wrap.length + length_of(after), part);
         from0 = select(wrap.wraps, normalize(before), from0);
         to1 = select(wrap.wraps, normalize(after), to1);
-        const V pressed = select(wrap.wraps, share, V(0));
+        const V pressed = select(wrap.wraps, V(share), V(0));
         const auto zero_where_straight = [&](const Vec3<V>& v) { return select(wrap.wraps, v, zero3<V>()); };
-        pull(m.geom_bodyid[geom], zero_where_straight(wrap.start), pressed * from0);
-        pull(m.geom_bodyid[geom], zero_where_straight(wrap.end), -pressed * to1);
+        const int body = m.geom_bodyid[geom];
+        if (body != body0) pull(body, zero_where_straight(wrap.start), pressed * from0);
+        if (body != body1) pull(body, zero_where_straight(wrap.end), -pressed * to1);
+        start = select(wrap.wraps, V(body == body0 ? 0 : share), start);
+        end = select(wrap.wraps, V(body == body1 ? 0 : share), end);
+        pulls = true;
       }
     }
     length += part / V(divisor);
-    if (geom < 0 && body0 == body1) return;
-    pull(body0, x0, -share * from0);
-    pull(body1, x1, share * to1);
+    if (!pulls) return;
+    pull(body0, x0, -start * from0);
+    pull(body1, x1, end * to1);
   });
   return length;
 }

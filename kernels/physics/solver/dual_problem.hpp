@@ -199,7 +199,7 @@ MANIPLE_FUNCTION void for_each_source(const Model<ScalarOf<V>>& m, const Data<V>
             else
               visit(RowSource<Rows, Rows::kRows>{family, i, 3 * at});
           } else if constexpr (Rows::kInEveryLane) {
-            visit(RowSource<Rows, 1>{family, i, at});
+            if (get_lane(family.counts(i), lane)) visit(RowSource<Rows, 1>{family, i, at});
           } else {
             const int r = static_cast<int>(lane_element(d.block_number, at, lane));
             if (r < 0) break;
