@@ -14,7 +14,7 @@ MODELS = {
                   "inverted_pendulum point pusher reacher swimmer walker2d walker2d_v5"),
     "dm_control": ("suite", "acrobot ball_in_cup cartpole cheetah dog finger fish hopper humanoid humanoid_CMU lqr "
                    "manipulator pendulum point_mass quadruped reacher stacker swimmer walker"),
-    "mjlab": ("asset_zoo/robots", "unitree_g1/xmls/g1 unitree_go1/xmls/go1"),
+    "mjlab": ("asset_zoo/robots", "unitree_g1/xmls/g1 unitree_go1/xmls/go1 i2rt_yam/xmls/yam"),
 }
 TABLE = re.compile(r"^\| package \|.*\n(?:\|.*\n)+", re.M)
 
