@@ -26,6 +26,7 @@ struct LaneField {
   }
   // Numbers first, first + 1 and first + 2 of row i.
   MANIPLE_FUNCTION Vec3<V> vector(int i, int first = 0) const {
+    if (!varied) return uniform3<V>(uniform + kModelRow * i + first);
     return {(*this)(i, first), (*this)(i, first + 1), (*this)(i, first + 2)};
   }
 };
@@ -48,6 +49,15 @@ struct LaneModel {
   MANIPLE_CONSEQUENT_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
 };
+
+// The sizes of geom g.
+template <class V>
+MANIPLE_FUNCTION void put_sizes(const LaneModel<V>& lanes, int g, V (&size)[3]) {
+  const Vec3<V> sizes = lanes.geom_size().vector(g);
+  size[0] = sizes.x;
+  size[1] = sizes.y;
+  size[2] = sizes.z;
+}
 
 // Number k of each lane's own row `index` of a field that varies.
 template <class V, int kRow, int kModelRow>

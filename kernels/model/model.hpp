@@ -14,6 +14,8 @@ inline constexpr int kDenseDofs = 9;
 
 // Numbers of a row of eq_data, and which of them is the torquescale of a weld.
 inline constexpr int kEqualityData = 12, kTorqueScale = 10;
+// Numbers of geom_fluid of one geom.
+inline constexpr int kGeomFluid = 12;
 
 // Values of mjtIntegrator, mjtSolver, mjtCone, mjtJacobian, mjtGeom, mjtJoint, mjtEq, mjtObj, mjtWrap and
 // mjtDisableBit that the kernels know; src/model_import checks them against mujoco.h.
@@ -81,6 +83,7 @@ enum BodyFlag : int {
   body_leaf = 64,           // has no children, and no fluid or sensor needs its velocity
   body_symmetric = 128,     // two principal inertias are equal
   body_isotropic = 256,     // all three are
+  body_ellipsoids = 512,    // a fluid acts on some of its geoms, not on the box of its inertia
 };
 
 // What of a joint may be skipped.
@@ -128,6 +131,7 @@ enum ModelFlag : int {
   model_ends_early = 1 << 25,   // the solver may end before it has converged
   model_adhesion = 1 << 26,     // some actuator pulls at what touches its body
   model_sparse_rows = 1 << 27,  // MuJoCo's Jacobians of rows are sparse (mj_isSparse)
+  model_ellipsoids = 1 << 28,   // a fluid acts on some geom as an ellipsoid
 };
 
 // Where the list of the dofs after dof i begins that are coupled to it: at most nv - 1 - i of them.
@@ -155,6 +159,13 @@ struct ModelSizes {
 // Whether environments have sliding friction of their own.
 MANIPLE_FUNCTION bool varies_friction(const ModelSizes& sizes) {
   return sizes.varied.geom_friction >= 0 || sizes.varied.pair_friction >= 0;
+}
+
+// Whether numbers of the model that differ between environments say where geoms are and what they touch.
+MANIPLE_FUNCTION bool varies_places(const ModelSizes& sizes) {
+  const VariedOffsets& varied = sizes.varied;
+  return varied.qpos0 >= 0 || varied.body_pos >= 0 || varied.body_quat >= 0 || varied.geom_pos >= 0 ||
+         varied.geom_quat >= 0 || varied.geom_size >= 0;
 }
 
 // Whether a team of threads steps each environment of this model.

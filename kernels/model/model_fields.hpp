@@ -66,6 +66,7 @@
   SIZE(ndualorder, "most rows in dual_order")                                                      \
   SIZE(nmodelvalue, "numbers of the model that each environment has for itself")                   \
   SIZE(nxfrc, "nbody if forces from outside act on bodies, else 0")                                \
+  SIZE(nhistory, "controls that actuators with a delay remember")                                  \
   SIZE(nqfrc, "nv if forces from outside act on dofs, else 0")                                     \
   SIZE(nvariedfriction, "nfriction if rows of dry friction differ between environments, else 0")   \
   SIZE(nvariedcontact, "ncontact if friction or weight of contacts differ, else 0")
@@ -114,166 +115,170 @@
 
 // Arrays copied from mjModel: INTEGER for int*, mjtByte* and mjtBool*, REAL for mjtNum*.
 //        name                   extent          meaning
-#define MANIPLE_MODEL_FIELDS(INTEGER, REAL)                                      \
-  INTEGER(body_parentid, nbody, "parent body")                                   \
-  INTEGER(body_rootid, nbody, "root of the tree below the world")                \
-  INTEGER(body_jntnum, nbody, "joints of this body")                             \
-  INTEGER(body_jntadr, nbody, "first joint; -1: none")                           \
-  INTEGER(body_dofnum, nbody, "dofs of this body")                               \
-  INTEGER(body_dofadr, nbody, "first dof; -1: none")                             \
-  INTEGER(body_weldid, nbody, "body that it is welded to, at the top")           \
-  INTEGER(body_treeid, nbody, "tree of moving bodies that it is in; -1: none")   \
-  INTEGER(body_mocapid, nbody, "number among the mocap bodies; -1: none")        \
-  INTEGER(body_geomnum, nbody, "geoms of this body")                             \
-  INTEGER(body_geomadr, nbody, "first geom; -1: none")                           \
-  INTEGER(body_bvhadr, nbody, "first bounding volume; -1: none")                 \
-  INTEGER(jnt_type, njnt, "mjtJoint")                                            \
-  INTEGER(jnt_qposadr, njnt, "first generalized position")                       \
-  INTEGER(jnt_dofadr, njnt, "first dof")                                         \
-  INTEGER(jnt_limited, njnt, "does range hold")                                  \
-  INTEGER(jnt_actfrclimited, njnt, "does actfrcrange hold")                      \
-  INTEGER(jnt_actgravcomp, njnt, "is gravity compensation applied by actuators") \
-  INTEGER(dof_bodyid, nv, "body of the dof")                                     \
-  INTEGER(dof_jntid, nv, "joint of the dof")                                     \
-  INTEGER(dof_parentid, nv, "parent dof; -1: none")                              \
-  INTEGER(dof_treeid, nv, "tree of the dof")                                     \
-  INTEGER(dof_Madr, nv, "address of the diagonal in qM")                         \
-  INTEGER(dof_simplenum, nv, "consecutive simple dofs from here on")             \
-  INTEGER(geom_type, ngeom, "mjtGeom")                                           \
-  INTEGER(geom_bodyid, ngeom, "body of the geom")                                \
-  INTEGER(geom_contype, ngeom, "contact types, as bits")                         \
-  INTEGER(geom_conaffinity, ngeom, "types that it may touch, as bits")           \
-  INTEGER(geom_condim, ngeom, "dimensions of its contacts")                      \
-  INTEGER(geom_priority, ngeom, "whose contact parameters hold")                 \
-  INTEGER(pair_geom1, npair, "first geom of an explicit pair")                   \
-  INTEGER(pair_geom2, npair, "second geom")                                      \
-  INTEGER(pair_signature, npair, "body1 << 16 + body2, ascending")               \
-  INTEGER(pair_dim, npair, "dimensions of its contacts")                         \
-  INTEGER(exclude_signature, nexclude, "body1 << 16 + body2 of excluded bodies") \
-  INTEGER(site_bodyid, nsite, "body of the site")                                \
-  INTEGER(site_type, nsite, "mjtGeom")                                           \
-  INTEGER(cam_bodyid, ncam, "body of the camera")                                \
-  INTEGER(cam_resolution, 2 * ncam, "pixels: width, height")                     \
-  INTEGER(tendon_adr, ntendon, "first object of the tendon in wrap_*")           \
-  INTEGER(tendon_num, ntendon, "number of its objects")                          \
-  INTEGER(tendon_limited, ntendon, "does range hold")                            \
-  INTEGER(tendon_actfrclimited, ntendon, "does actfrcrange hold")                \
-  INTEGER(ten_J_rownnz, ntendon, "numbers in the row of ten_J")                  \
-  INTEGER(ten_J_rowadr, ntendon, "first number of the row")                      \
-  INTEGER(ten_J_colind, nJten, "dof of each number, ascending in a row")         \
-  INTEGER(wrap_type, nwrap, "mjtWrap")                                           \
-  INTEGER(wrap_objid, nwrap, "joint, site or geom on the tendon")                \
-  INTEGER(eq_type, neq, "mjtEq")                                                 \
-  INTEGER(eq_obj1id, neq, "first object")                                        \
-  INTEGER(eq_obj2id, neq, "second object; -1: none")                             \
-  INTEGER(eq_objtype, neq, "mjtObj of both")                                     \
-  INTEGER(eq_active0, neq, "is it active at reset")                              \
-  INTEGER(actuator_trntype, nu, "mjtTrn")                                        \
-  INTEGER(actuator_dyntype, nu, "mjtDyn")                                        \
-  INTEGER(actuator_gaintype, nu, "mjtGain")                                      \
-  INTEGER(actuator_biastype, nu, "mjtBias")                                      \
-  INTEGER(actuator_trnid, 2 * nu, "what the actuator acts on, and against")      \
-  INTEGER(actuator_actadr, nu, "activation; -1: none")                           \
-  INTEGER(actuator_group, nu, "group, for disableactuator")                      \
-  INTEGER(actuator_actlimited, nu, "does actrange hold")                         \
-  INTEGER(actuator_actearly, nu, "force from the next activation")               \
-  INTEGER(actuator_forcelimited, nu, "does forcerange hold")                     \
-  INTEGER(actuator_ctrllimited, nu, "does ctrlrange hold")                       \
-  INTEGER(sensor_type, nsensor, "mjtSensor")                                     \
-  INTEGER(sensor_datatype, nsensor, "mjtDataType")                               \
-  INTEGER(sensor_objtype, nsensor, "mjtObj of what is read")                     \
-  INTEGER(sensor_objid, nsensor, "element that is read")                         \
-  INTEGER(sensor_reftype, nsensor, "mjtObj of the reference frame")              \
-  INTEGER(sensor_refid, nsensor, "reference frame; -1: the world")               \
-  INTEGER(sensor_adr, nsensor, "first reading")                                  \
-  INTEGER(sensor_dim, nsensor, "number of readings")                             \
-  INTEGER(sensor_intprm, 3 * nsensor, "parameters of contacts and rangefinders") \
-  REAL(qpos0, nq, "generalized positions at reset")                              \
-  REAL(qpos_spring, nq, "positions without spring force")                        \
-  REAL(body_pos, 3 * nbody, "offset from the parent body")                       \
-  REAL(body_quat, 4 * nbody, "rotation from the parent body")                    \
-  REAL(body_ipos, 3 * nbody, "center of mass in the body frame")                 \
-  REAL(body_iquat, 4 * nbody, "inertial frame in the body frame")                \
-  REAL(body_mass, nbody, "kg")                                                   \
-  REAL(body_subtreemass, nbody, "kg")                                            \
-  REAL(body_inertia, 3 * nbody, "kg m^2, in the inertial frame")                 \
-  REAL(body_gravcomp, nbody, "fraction of the weight that is compensated")       \
-  REAL(body_invweight0, 2 * nbody, "1/kg, 1/(kg m^2): mean inverse inertia")     \
-  REAL(jnt_pos, 3 * njnt, "anchor in the body frame")                            \
-  REAL(jnt_axis, 3 * njnt, "axis in the body frame")                             \
-  REAL(jnt_stiffness, njnt, "linear spring coefficient")                         \
-  REAL(jnt_stiffnesspoly, 2 * njnt, "higher spring coefficients")                \
-  REAL(jnt_range, 2 * njnt, "m or rad")                                          \
-  REAL(jnt_margin, njnt, "distance at which a limit begins to act")              \
-  REAL(jnt_solref, 2 * njnt, "reference acceleration of the limit")              \
-  REAL(jnt_solimp, 5 * njnt, "impedance of the limit")                           \
-  REAL(jnt_actfrcrange, 2 * njnt, "range of the total actuator force")           \
-  REAL(dof_M0, nv, "diagonal of M at qpos0, which simple dofs keep")             \
-  REAL(dof_armature, nv, "rotor inertia or mass")                                \
-  REAL(dof_frictionloss, nv, "dry friction: largest force")                      \
-  REAL(dof_solref, 2 * nv, "reference acceleration of dry friction")             \
-  REAL(dof_solimp, 5 * nv, "impedance of dry friction")                          \
-  REAL(dof_invweight0, nv, "1/kg or 1/(kg m^2): mean inverse inertia at qpos0")  \
-  REAL(dof_damping, nv, "linear damping coefficient")                            \
-  REAL(dof_dampingpoly, 2 * nv, "higher damping coefficients")                   \
-  REAL(geom_size, 3 * ngeom, "m: half sizes or radii, depends on the type")      \
-  REAL(geom_rbound, ngeom, "m: radius of the bounding sphere; 0: unbounded")     \
-  REAL(geom_aabb, 6 * ngeom, "m: center and half sizes of the box around it")    \
-  REAL(geom_pos, 3 * ngeom, "position in the body frame")                        \
-  REAL(geom_quat, 4 * ngeom, "rotation in the body frame")                       \
-  REAL(geom_friction, 3 * ngeom, "sliding, torsional, rolling")                  \
-  REAL(geom_solmix, ngeom, "weight of its contact parameters")                   \
-  REAL(geom_solref, 2 * ngeom, "reference acceleration of its contacts")         \
-  REAL(geom_solimp, 5 * ngeom, "impedance of its contacts")                      \
-  REAL(geom_margin, ngeom, "m: distance below which contacts push")              \
-  REAL(geom_gap, ngeom, "m: contacts are listed this much earlier")              \
-  REAL(pair_solref, 2 * npair, "reference acceleration of the pair's contacts")  \
-  REAL(pair_solreffriction, 2 * npair, "that of friction, if not zero")          \
-  REAL(pair_solimp, 5 * npair, "impedance")                                      \
-  REAL(pair_margin, npair, "m")                                                  \
-  REAL(pair_gap, npair, "m")                                                     \
-  REAL(pair_friction, 5 * npair, "two sliding, torsional, two rolling")          \
-  REAL(site_size, 3 * nsite, "m: half sizes or radii, depends on the type")      \
-  REAL(site_pos, 3 * nsite, "position in the body frame")                        \
-  REAL(site_quat, 4 * nsite, "rotation in the body frame")                       \
-  REAL(cam_pos, 3 * ncam, "position in the body frame")                          \
-  REAL(cam_quat, 4 * ncam, "rotation in the body frame")                         \
-  REAL(cam_fovy, ncam, "degrees: field of view")                                 \
-  REAL(cam_sensorsize, 2 * ncam, "m: width, height; 0: fovy holds")              \
-  REAL(cam_intrinsic, 4 * ncam, "m: focal length, principal point")              \
-  REAL(tendon_range, 2 * ntendon, "m or rad")                                    \
-  REAL(tendon_margin, ntendon, "distance at which a limit begins to act")        \
-  REAL(tendon_solref_lim, 2 * ntendon, "reference acceleration of the limit")    \
-  REAL(tendon_solimp_lim, 5 * ntendon, "impedance of the limit")                 \
-  REAL(tendon_frictionloss, ntendon, "dry friction: largest force")              \
-  REAL(tendon_solref_fri, 2 * ntendon, "reference acceleration of dry friction") \
-  REAL(tendon_solimp_fri, 5 * ntendon, "impedance of dry friction")              \
-  REAL(tendon_invweight0, ntendon, "mean inverse inertia at qpos0")              \
-  REAL(tendon_actfrcrange, 2 * ntendon, "range of the total actuator force")     \
-  REAL(tendon_armature, ntendon, "inertia of its length")                        \
-  REAL(tendon_stiffness, ntendon, "linear spring coefficient")                   \
-  REAL(tendon_stiffnesspoly, 2 * ntendon, "higher spring coefficients")          \
-  REAL(tendon_damping, ntendon, "linear damping coefficient")                    \
-  REAL(tendon_dampingpoly, 2 * ntendon, "higher damping coefficients")           \
-  REAL(tendon_lengthspring, 2 * ntendon, "lengths between which no spring acts") \
-  REAL(tendon_length0, ntendon, "lengths at qpos0")                              \
-  REAL(eq_solref, 2 * neq, "reference of the rows")                              \
-  REAL(eq_solimp, 5 * neq, "impedance of the rows")                              \
-  REAL(eq_data, kEqualityData* neq, "anchors, relative pose, polynomial")        \
-  REAL(wrap_prm, nwrap, "coefficient of a joint, divisor, or side site")         \
-  REAL(actuator_dynprm, 10 * nu, "dynamics parameters")                          \
-  REAL(actuator_gainprm, 10 * nu, "gain parameters")                             \
-  REAL(actuator_biasprm, 10 * nu, "bias parameters")                             \
-  REAL(actuator_actrange, 2 * nu, "range of the activation")                     \
-  REAL(actuator_damping, nu, "damping that the actuator adds to its joint")      \
-  REAL(actuator_dampingpoly, 2 * nu, "higher coefficients of the same")          \
-  REAL(actuator_armature, nu, "armature that the actuator adds to its joint")    \
-  REAL(actuator_forcerange, 2 * nu, "range of the force")                        \
-  REAL(actuator_ctrlrange, 2 * nu, "range of the control")                       \
-  REAL(actuator_gear, 6 * nu, "scale of length and force")                       \
-  REAL(actuator_cranklength, nu, "m: rod of a slider-crank")                     \
-  REAL(actuator_lengthrange, 2 * nu, "range of a muscle's length")               \
-  REAL(actuator_acc0, nu, "acceleration by a unit of force at qpos0")            \
+#define MANIPLE_MODEL_FIELDS(INTEGER, REAL)                                                                \
+  INTEGER(body_parentid, nbody, "parent body")                                                             \
+  INTEGER(body_rootid, nbody, "root of the tree below the world")                                          \
+  INTEGER(body_jntnum, nbody, "joints of this body")                                                       \
+  INTEGER(body_jntadr, nbody, "first joint; -1: none")                                                     \
+  INTEGER(body_dofnum, nbody, "dofs of this body")                                                         \
+  INTEGER(body_dofadr, nbody, "first dof; -1: none")                                                       \
+  INTEGER(body_weldid, nbody, "body that it is welded to, at the top")                                     \
+  INTEGER(body_treeid, nbody, "tree of moving bodies that it is in; -1: none")                             \
+  INTEGER(body_mocapid, nbody, "number among the mocap bodies; -1: none")                                  \
+  INTEGER(body_geomnum, nbody, "geoms of this body")                                                       \
+  INTEGER(body_geomadr, nbody, "first geom; -1: none")                                                     \
+  INTEGER(body_bvhadr, nbody, "first bounding volume; -1: none")                                           \
+  INTEGER(jnt_type, njnt, "mjtJoint")                                                                      \
+  INTEGER(jnt_qposadr, njnt, "first generalized position")                                                 \
+  INTEGER(jnt_dofadr, njnt, "first dof")                                                                   \
+  INTEGER(jnt_limited, njnt, "does range hold")                                                            \
+  INTEGER(jnt_actfrclimited, njnt, "does actfrcrange hold")                                                \
+  INTEGER(jnt_actgravcomp, njnt, "is gravity compensation applied by actuators")                           \
+  INTEGER(dof_bodyid, nv, "body of the dof")                                                               \
+  INTEGER(dof_jntid, nv, "joint of the dof")                                                               \
+  INTEGER(dof_parentid, nv, "parent dof; -1: none")                                                        \
+  INTEGER(dof_treeid, nv, "tree of the dof")                                                               \
+  INTEGER(dof_Madr, nv, "address of the diagonal in qM")                                                   \
+  INTEGER(dof_simplenum, nv, "consecutive simple dofs from here on")                                       \
+  INTEGER(geom_type, ngeom, "mjtGeom")                                                                     \
+  INTEGER(geom_bodyid, ngeom, "body of the geom")                                                          \
+  INTEGER(geom_contype, ngeom, "contact types, as bits")                                                   \
+  INTEGER(geom_conaffinity, ngeom, "types that it may touch, as bits")                                     \
+  INTEGER(geom_condim, ngeom, "dimensions of its contacts")                                                \
+  INTEGER(geom_priority, ngeom, "whose contact parameters hold")                                           \
+  INTEGER(pair_geom1, npair, "first geom of an explicit pair")                                             \
+  INTEGER(pair_geom2, npair, "second geom")                                                                \
+  INTEGER(pair_signature, npair, "body1 << 16 + body2, ascending")                                         \
+  INTEGER(pair_dim, npair, "dimensions of its contacts")                                                   \
+  INTEGER(exclude_signature, nexclude, "body1 << 16 + body2 of excluded bodies")                           \
+  INTEGER(site_bodyid, nsite, "body of the site")                                                          \
+  INTEGER(site_type, nsite, "mjtGeom")                                                                     \
+  INTEGER(cam_bodyid, ncam, "body of the camera")                                                          \
+  INTEGER(cam_resolution, 2 * ncam, "pixels: width, height")                                               \
+  INTEGER(tendon_adr, ntendon, "first object of the tendon in wrap_*")                                     \
+  INTEGER(tendon_num, ntendon, "number of its objects")                                                    \
+  INTEGER(tendon_limited, ntendon, "does range hold")                                                      \
+  INTEGER(tendon_actfrclimited, ntendon, "does actfrcrange hold")                                          \
+  INTEGER(ten_J_rownnz, ntendon, "numbers in the row of ten_J")                                            \
+  INTEGER(ten_J_rowadr, ntendon, "first number of the row")                                                \
+  INTEGER(ten_J_colind, nJten, "dof of each number, ascending in a row")                                   \
+  INTEGER(wrap_type, nwrap, "mjtWrap")                                                                     \
+  INTEGER(wrap_objid, nwrap, "joint, site or geom on the tendon")                                          \
+  INTEGER(eq_type, neq, "mjtEq")                                                                           \
+  INTEGER(eq_obj1id, neq, "first object")                                                                  \
+  INTEGER(eq_obj2id, neq, "second object; -1: none")                                                       \
+  INTEGER(eq_objtype, neq, "mjtObj of both")                                                               \
+  INTEGER(eq_active0, neq, "is it active at reset")                                                        \
+  INTEGER(actuator_trntype, nu, "mjtTrn")                                                                  \
+  INTEGER(actuator_dyntype, nu, "mjtDyn")                                                                  \
+  INTEGER(actuator_gaintype, nu, "mjtGain")                                                                \
+  INTEGER(actuator_biastype, nu, "mjtBias")                                                                \
+  INTEGER(actuator_trnid, 2 * nu, "what the actuator acts on, and against")                                \
+  INTEGER(actuator_actadr, nu, "activation; -1: none")                                                     \
+  INTEGER(actuator_history, 2 * nu, "controls it remembers, order of interpolation: 0, 1, or 2 for cubic") \
+  INTEGER(actuator_group, nu, "group, for disableactuator")                                                \
+  INTEGER(actuator_actlimited, nu, "does actrange hold")                                                   \
+  INTEGER(actuator_actearly, nu, "force from the next activation")                                         \
+  INTEGER(actuator_forcelimited, nu, "does forcerange hold")                                               \
+  INTEGER(actuator_ctrllimited, nu, "does ctrlrange hold")                                                 \
+  INTEGER(sensor_type, nsensor, "mjtSensor")                                                               \
+  INTEGER(sensor_datatype, nsensor, "mjtDataType")                                                         \
+  INTEGER(sensor_objtype, nsensor, "mjtObj of what is read")                                               \
+  INTEGER(sensor_objid, nsensor, "element that is read")                                                   \
+  INTEGER(sensor_reftype, nsensor, "mjtObj of the reference frame")                                        \
+  INTEGER(sensor_refid, nsensor, "reference frame; -1: the world")                                         \
+  INTEGER(sensor_adr, nsensor, "first reading")                                                            \
+  INTEGER(sensor_dim, nsensor, "number of readings")                                                       \
+  INTEGER(sensor_intprm, 3 * nsensor, "parameters of contacts and rangefinders")                           \
+  REAL(qpos0, nq, "generalized positions at reset")                                                        \
+  REAL(qpos_spring, nq, "positions without spring force")                                                  \
+  REAL(body_pos, 3 * nbody, "offset from the parent body")                                                 \
+  REAL(body_quat, 4 * nbody, "rotation from the parent body")                                              \
+  REAL(body_ipos, 3 * nbody, "center of mass in the body frame")                                           \
+  REAL(body_iquat, 4 * nbody, "inertial frame in the body frame")                                          \
+  REAL(body_mass, nbody, "kg")                                                                             \
+  REAL(body_subtreemass, nbody, "kg")                                                                      \
+  REAL(body_inertia, 3 * nbody, "kg m^2, in the inertial frame")                                           \
+  REAL(body_gravcomp, nbody, "fraction of the weight that is compensated")                                 \
+  REAL(body_invweight0, 2 * nbody, "1/kg, 1/(kg m^2): mean inverse inertia")                               \
+  REAL(jnt_pos, 3 * njnt, "anchor in the body frame")                                                      \
+  REAL(jnt_axis, 3 * njnt, "axis in the body frame")                                                       \
+  REAL(jnt_stiffness, njnt, "linear spring coefficient")                                                   \
+  REAL(jnt_stiffnesspoly, 2 * njnt, "higher spring coefficients")                                          \
+  REAL(jnt_range, 2 * njnt, "m or rad")                                                                    \
+  REAL(jnt_margin, njnt, "distance at which a limit begins to act")                                        \
+  REAL(jnt_solref, 2 * njnt, "reference acceleration of the limit")                                        \
+  REAL(jnt_solimp, 5 * njnt, "impedance of the limit")                                                     \
+  REAL(jnt_actfrcrange, 2 * njnt, "range of the total actuator force")                                     \
+  REAL(dof_M0, nv, "diagonal of M at qpos0, which simple dofs keep")                                       \
+  REAL(dof_armature, nv, "rotor inertia or mass")                                                          \
+  REAL(dof_frictionloss, nv, "dry friction: largest force")                                                \
+  REAL(dof_solref, 2 * nv, "reference acceleration of dry friction")                                       \
+  REAL(dof_solimp, 5 * nv, "impedance of dry friction")                                                    \
+  REAL(dof_invweight0, nv, "1/kg or 1/(kg m^2): mean inverse inertia at qpos0")                            \
+  REAL(dof_damping, nv, "linear damping coefficient")                                                      \
+  REAL(dof_dampingpoly, 2 * nv, "higher damping coefficients")                                             \
+  REAL(geom_size, 3 * ngeom, "m: half sizes or radii, depends on the type")                                \
+  REAL(geom_rbound, ngeom, "m: radius of the bounding sphere; 0: unbounded")                               \
+  REAL(geom_aabb, 6 * ngeom, "m: center and half sizes of the box around it")                              \
+  REAL(geom_pos, 3 * ngeom, "position in the body frame")                                                  \
+  REAL(geom_quat, 4 * ngeom, "rotation in the body frame")                                                 \
+  REAL(geom_friction, 3 * ngeom, "sliding, torsional, rolling")                                            \
+  REAL(geom_solmix, ngeom, "weight of its contact parameters")                                             \
+  REAL(geom_solref, 2 * ngeom, "reference acceleration of its contacts")                                   \
+  REAL(geom_solimp, 5 * ngeom, "impedance of its contacts")                                                \
+  REAL(geom_fluid, kGeomFluid* ngeom,                                                                      \
+       "ellipsoid in a fluid: 1 if it is one, drags, lifts, virtual mass and inertia")                     \
+  REAL(geom_margin, ngeom, "m: distance below which contacts push")                                        \
+  REAL(geom_gap, ngeom, "m: contacts are listed this much earlier")                                        \
+  REAL(pair_solref, 2 * npair, "reference acceleration of the pair's contacts")                            \
+  REAL(pair_solreffriction, 2 * npair, "that of friction, if not zero")                                    \
+  REAL(pair_solimp, 5 * npair, "impedance")                                                                \
+  REAL(pair_margin, npair, "m")                                                                            \
+  REAL(pair_gap, npair, "m")                                                                               \
+  REAL(pair_friction, 5 * npair, "two sliding, torsional, two rolling")                                    \
+  REAL(site_size, 3 * nsite, "m: half sizes or radii, depends on the type")                                \
+  REAL(site_pos, 3 * nsite, "position in the body frame")                                                  \
+  REAL(site_quat, 4 * nsite, "rotation in the body frame")                                                 \
+  REAL(cam_pos, 3 * ncam, "position in the body frame")                                                    \
+  REAL(cam_quat, 4 * ncam, "rotation in the body frame")                                                   \
+  REAL(cam_fovy, ncam, "degrees: field of view")                                                           \
+  REAL(cam_sensorsize, 2 * ncam, "m: width, height; 0: fovy holds")                                        \
+  REAL(cam_intrinsic, 4 * ncam, "m: focal length, principal point")                                        \
+  REAL(tendon_range, 2 * ntendon, "m or rad")                                                              \
+  REAL(tendon_margin, ntendon, "distance at which a limit begins to act")                                  \
+  REAL(tendon_solref_lim, 2 * ntendon, "reference acceleration of the limit")                              \
+  REAL(tendon_solimp_lim, 5 * ntendon, "impedance of the limit")                                           \
+  REAL(tendon_frictionloss, ntendon, "dry friction: largest force")                                        \
+  REAL(tendon_solref_fri, 2 * ntendon, "reference acceleration of dry friction")                           \
+  REAL(tendon_solimp_fri, 5 * ntendon, "impedance of dry friction")                                        \
+  REAL(tendon_invweight0, ntendon, "mean inverse inertia at qpos0")                                        \
+  REAL(tendon_actfrcrange, 2 * ntendon, "range of the total actuator force")                               \
+  REAL(tendon_armature, ntendon, "inertia of its length")                                                  \
+  REAL(tendon_stiffness, ntendon, "linear spring coefficient")                                             \
+  REAL(tendon_stiffnesspoly, 2 * ntendon, "higher spring coefficients")                                    \
+  REAL(tendon_damping, ntendon, "linear damping coefficient")                                              \
+  REAL(tendon_dampingpoly, 2 * ntendon, "higher damping coefficients")                                     \
+  REAL(tendon_lengthspring, 2 * ntendon, "lengths between which no spring acts")                           \
+  REAL(tendon_length0, ntendon, "lengths at qpos0")                                                        \
+  REAL(eq_solref, 2 * neq, "reference of the rows")                                                        \
+  REAL(eq_solimp, 5 * neq, "impedance of the rows")                                                        \
+  REAL(eq_data, kEqualityData* neq, "anchors, relative pose, polynomial")                                  \
+  REAL(wrap_prm, nwrap, "coefficient of a joint, divisor, or side site")                                   \
+  REAL(actuator_dynprm, 10 * nu, "dynamics parameters")                                                    \
+  REAL(actuator_gainprm, 10 * nu, "gain parameters")                                                       \
+  REAL(actuator_biasprm, 10 * nu, "bias parameters")                                                       \
+  REAL(actuator_actrange, 2 * nu, "range of the activation")                                               \
+  REAL(actuator_damping, nu, "damping that the actuator adds to its joint")                                \
+  REAL(actuator_dampingpoly, 2 * nu, "higher coefficients of the same")                                    \
+  REAL(actuator_armature, nu, "armature that the actuator adds to its joint")                              \
+  REAL(actuator_forcerange, 2 * nu, "range of the force")                                                  \
+  REAL(actuator_ctrlrange, 2 * nu, "range of the control")                                                 \
+  REAL(actuator_delay, nu, "s: age of the control that acts")                                              \
+  REAL(actuator_gear, 6 * nu, "scale of length and force")                                                 \
+  REAL(actuator_cranklength, nu, "m: rod of a slider-crank")                                               \
+  REAL(actuator_lengthrange, 2 * nu, "range of a muscle's length")                                         \
+  REAL(actuator_acc0, nu, "acceleration by a unit of force at qpos0")                                      \
   REAL(sensor_cutoff, nsensor, "clamp of the readings; 0: none")
 
 // The convex hulls of the meshes that may touch, from mjModel's arrays of the same names: without other
@@ -324,6 +329,7 @@
   INTEGER(dof_ancestors, nv, "number of ancestor dofs")                                                 \
   INTEGER(dof_simple, nv, "the inertia of this dof is constant and its row diagonal")                   \
   INTEGER(dof_translation, nv, "cdof has no rotational part")                                           \
+  INTEGER(actuator_historyadr, nu, "first in ctrl_history; -1: no delay")                               \
   INTEGER(actuator_disabled, nu, "belongs to a disabled group")                                         \
   INTEGER(geom_flags, ngeom, "GeomFlag bits: what of its pose the contacts need")                       \
   INTEGER(dof_descendants, nv, "number of dofs that it carries, which follow it directly")              \
@@ -413,6 +419,7 @@
   REAL(limit_K, nlimit, "1/s^2: stiffness of the reference acceleration")                               \
   REAL(limit_B, nlimit, "1/s: damping of the reference acceleration")                                   \
   REAL(limit_solimp, 5 * nlimit, "impedance, within its bounds")                                        \
+  REAL(actuator_delaysteps, nu, "time steps by which its control is delayed")                           \
   REAL(actuator_inversetau, nu, "1/s: one over the time constant of a filter")                          \
   REAL(actuator_step, nu, "s: act changes by act_dot times this in one time step")                      \
   REAL(body_fluid, 8 * nbody,                                                                           \
@@ -448,8 +455,13 @@
   FIELD(dof_damping, nv, 1, 1, dof, "N s/m or N m s/rad", "linear damping coefficient")                     \
   FIELD(dof_armature, nv, 1, 1, dof, "kg or kg m^2", "rotor inertia or mass")                               \
   FIELD(dof_frictionloss, nv, 1, 1, dof, "N or N m", "dry friction: largest force")                         \
+  FIELD(geom_pos, ngeom, 3, 3, geom, "m", "position of the geom in the frame of its body")                  \
+  FIELD(geom_quat, ngeom, 4, 4, geom, "1", "orientation of the geom in the frame of its body, normalized")  \
+  FIELD(geom_size, ngeom, 3, 3, geom, "m",                                                                  \
+        "radii and half sizes of spheres, capsules, ellipsoids, cylinders and boxes")                       \
   FIELD(geom_friction, ngeom, 1, 3, geom, "1", "sliding friction of the geom")                              \
   FIELD(pair_friction, npair, 2, 5, pair, "1", "sliding friction of the explicit pair, along its tangents") \
+  FIELD(site_pos, nsite, 3, 3, site, "m", "position of the site in the frame of its body")                  \
   FIELD(actuator_gainprm, nu, 3, 10, actuator, "actuator", "gain: constant, by length, by velocity")        \
   FIELD(actuator_biasprm, nu, 3, 10, actuator, "actuator", "bias: constant, by length, by velocity")        \
   FIELD(actuator_forcerange, nu, 2, 2, actuator, "N or N m", "range of the force, where it is limited")
@@ -467,6 +479,12 @@
   FIELD(dof_M0, nv, 1, 1)                     \
   FIELD(dof_totalarmature, nv, 1, 1)          \
   FIELD(dof_totaldamping, nv, 1, 1)           \
+  FIELD(geom_rbound, ngeom, 1, 1)             \
+  FIELD(sensor_pos, nsensor, 3, 3)            \
+  FIELD(sensor_quat, nsensor, 4, 4)           \
+  FIELD(sensor_refpos, nsensor, 3, 3)         \
+  FIELD(sensor_refquat, nsensor, 4, 4)        \
+  FIELD(eq_pos, 2 * neq, 3, 3)                \
   FIELD(friction_D, nfriction, 1, 1)          \
   FIELD(friction_loss, nfriction, 1, 1)       \
   FIELD(equality_invweight, nequality, 1, 1)  \

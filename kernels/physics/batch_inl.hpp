@@ -124,7 +124,7 @@ MANIPLE_FUNCTION void step_regrouped(const PhysicsBatch<T>& batch, const Data<La
   using V = Lanes<T>;
   const State<V> state = state_of_tile<V>(batch.model, pack, 0);
   // contacts need qpos, which comes first in a record, and what else places geoms
-  const bool placed_by_qpos = batch.model.nmocap == 0 && batch.model.varied.qpos0 < 0;
+  const bool placed_by_qpos = batch.model.nmocap == 0 && !varies_places(batch.model);
   const int placing = placed_by_qpos ? batch.model.nq : records.elements;
   std::uint8_t keys[kRegroupWidth], order[kRegroupWidth];
   for (int i = 0; i < count; ++i) order[i] = static_cast<std::uint8_t>(i);

@@ -146,7 +146,7 @@ struct ContactRecords {
     place_geoms(m, s, d);
     end_stage(d, PhysicsStage::kinematics);
     d.contact_dropped[0] = V(0);
-    find_contacts(m, d, [&](int lane, int slot, int e, T value) {
+    find_contacts(m, s, d, [&](int lane, int slot, int e, T value) {
       of(environments[lane])[kContactRecord * (1 + slot) + e] = value;
     });
     for (int lane = 0; lane < lane_width<V>; ++lane) {

@@ -1,10 +1,12 @@
 // Constants of the model that follow from varied fields, for each environment: masses of subtrees, inertia in
-// the axes of the body, and the inverse weights at qpos0 by which constraints are scaled (mj_setConst, set0
-// of engine_setconst.c; and the numbers that src/model_import/derive.cpp makes of them where they are the
-// same for all). By one thread; Data is working memory.
+// the axes of the body, spheres around geoms, what sensors and equality constraints have of geoms and sites,
+// and the inverse weights at qpos0 by which constraints are scaled (mj_setConst, set0 of engine_setconst.c;
+// and the numbers that src/model_import/derive.cpp makes of them where they are the same for all). By one
+// thread; Data is working memory.
 #pragma once
 
 #include "kernels/model/lane_model.hpp"
+#include "kernels/physics/collision/alone.hpp"
 #include "kernels/physics/constraint/constraint.hpp"
 #include "kernels/physics/smooth/inertia.hpp"
 #include "kernels/physics/smooth/transmission.hpp"
@@ -96,6 +98,53 @@ MANIPLE_FUNCTION void set_body_inertias(const Model<ScalarOf<V>>& m, const State
   }
 }
 
+// Radii of the spheres around geoms, as MuJoCo's compiler computes them. (mj_setConst leaves them as they
+// are.)
+template <class V>
+MANIPLE_FUNCTION void set_bounding_spheres(const Model<ScalarOf<V>>& m, const State<V>& s) {
+  for (int g = 0; g < m.ngeom && m.varied.geom_rbound >= 0; ++g) {
+    const int type = m.geom_type[g];
+    const bool sized = type != geom_plane && type != geom_hfield && type != geom_mesh;
+    V size[3];
+    put_sizes(LaneModel<V>(m, s), g, size);
+    s.model_values[m.varied.geom_rbound + g] = sized ? shape_radius(type, size) : V(m.geom_rbound[g]);
+  }
+}
+
+// The position of a geom or site in its body, which may vary; `otherwise` for what is neither.
+template <class V>
+MANIPLE_FUNCTION Vec3<V> local_position(const LaneModel<V>& lanes, int type, int id,
+                                        const Vec3<V>& otherwise) {
+  if (id < 0) return otherwise;
+  if (type == object_geom) return lanes.geom_pos().vector(id);
+  return type == object_site ? lanes.site_pos().vector(id) : otherwise;
+}
+
+// Frames that sensors read and refer to, in their bodies, and the points of sites that equality constraints
+// hold.
+template <class V>
+MANIPLE_FUNCTION void set_held_frames(const Model<ScalarOf<V>>& m, const State<V>& s) {
+  const LaneModel<V> lanes(m, s);
+  const auto set = [&](int i, int type, int id, const ScalarOf<V>* pos, int to_pos, const ScalarOf<V>* quat,
+                       int to_quat) {
+    if (to_pos >= 0)
+      store3(s.model_values, to_pos + 3 * i, local_position(lanes, type, id, uniform3<V>(pos + 3 * i)));
+    if (to_quat >= 0)
+      store4(s.model_values, to_quat + 4 * i,
+             id >= 0 && type == object_geom ? lanes.geom_quat().quaternion(id) : uniform4<V>(quat + 4 * i));
+  };
+  for (int i = 0; i < m.nsensor; ++i) {
+    set(i, m.sensor_objtype[i], m.sensor_objid[i], m.sensor_pos, m.varied.sensor_pos, m.sensor_quat,
+        m.varied.sensor_quat);
+    set(i, m.sensor_reftype[i], m.sensor_refid[i], m.sensor_refpos, m.varied.sensor_refpos, m.sensor_refquat,
+        m.varied.sensor_refquat);
+  }
+  for (int i = 0; i < 2 * m.neq && m.varied.eq_pos >= 0; ++i)
+    store3(s.model_values, m.varied.eq_pos + 3 * i,
+           local_position(lanes, m.eq_objtype[i / 2], i % 2 == 0 ? m.eq_obj1id[i / 2] : m.eq_obj2id[i / 2],
+                          uniform3<V>(m.eq_pos + 3 * i)));
+}
+
 // Center of mass and inertia of the trees of single free joints, in the axes of their roots, from the pose in
 // Data: what is welded to such a body does not move against it.
 template <class V>
@@ -110,6 +159,19 @@ MANIPLE_FUNCTION void set_free_bodies(const Model<ScalarOf<V>>& m, const State<V
     const Mat3<V> inertia{whole.xx, whole.xy, whole.xz, whole.xy, whole.yy,
                           whole.yz, whole.xz, whole.yz, whole.zz};
     store9(s.model_values, m.varied.body_freeinertia + 9 * root, inverse * inertia * transpose(inverse));
+  }
+}
+
+// The points that connects of two bodies hold, which coincide in the pose in Data: that of body 1 is given.
+template <class V>
+MANIPLE_FUNCTION void set_connected_points(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  for (int e = 0; e < m.neq && m.varied.eq_pos >= 0; ++e) {
+    if (m.eq_type[e] != equality_connect || m.eq_objtype[e] == object_site) continue;
+    const int body1 = m.eq_obj1id[e], body2 = m.eq_obj2id[e];
+    const Vec3<V> point = load3<V>(d.xpos, 3 * body1) +
+                          load9<V>(d.xmat, 9 * body1) * uniform3<V>(m.eq_data + kEqualityData * e);
+    store3(s.model_values, m.varied.eq_pos + 3 * (2 * e + 1),
+           transpose(load9<V>(d.xmat, 9 * body2)) * (point - load3<V>(d.xpos, 3 * body2)));
   }
 }
 
@@ -260,6 +322,8 @@ MANIPLE_STAGE void set_const(const Model<ScalarOf<V>>& m, const State<V>& s, con
   set_dof_constants(m, s);
   set_subtree_masses(m, s);
   set_body_inertias(m, s);
+  set_bounding_spheres(m, s);
+  set_held_frames(m, s);
   if (m.varied.dof_M0 < 0 && m.varied.body_freecom < 0) return;
   const LaneModel<V> lanes(m, s);
   for (int i = 0; i < m.nq; ++i) {
@@ -270,6 +334,7 @@ MANIPLE_STAGE void set_const(const Model<ScalarOf<V>>& m, const State<V>& s, con
   velocities<VelocityOutputs::dynamics>(m, s, d);
   composite_inertias(m, d);
   complete_poses(m, s, d);
+  if (m.varied.body_pos >= 0 || m.varied.body_quat >= 0) set_connected_points(m, s, d);
   set_weights(m, s, d);
   for (int i = 0; i < m.nq; ++i) s.qpos[i] = d.qpos_start[i];
 }

@@ -15,9 +15,11 @@
 
 namespace maniple {
 
-// Actuators, passive forces, accelerations and constraints, after kinematics, inertia and bias.
+// Actuators, passive forces, accelerations and constraints, after kinematics, inertia and bias. `elapsed`:
+// time since the time step began, in time steps.
 template <class V>
-MANIPLE_SUBSTAGE void accelerations(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_SUBSTAGE void accelerations(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                    ScalarOf<V> elapsed) {
   if (m.ntendon > 0) {
     tendon_lengths(m, s, d);
     tendon_velocities(m, s, d);
@@ -32,7 +34,7 @@ MANIPLE_SUBSTAGE void accelerations(const Model<ScalarOf<V>>& m, const State<V>&
   actuator_lengths(m, s, d);
   actuator_velocities(m, s, d);
   passive_forces(m, s, d);
-  actuation(m, s, d);
+  actuation(m, s, d, elapsed);
   for (const int i : d.team.share(m.nv)) {
     const V force = d.qfrc_passive[i] - d.qfrc_bias[i] + d.qfrc_actuator[i];
     d.qfrc_smooth[i] = force;
@@ -58,7 +60,7 @@ MANIPLE_FUNCTION void complete_fields(const Model<ScalarOf<V>>& m, const State<V
 // mj_forward without sensors. No bit of what a time step needs depends on whether every field is asked for.
 template <class V>
 MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                               StepRequest request) {
+                               StepRequest request, ScalarOf<V> elapsed = 0) {
   kinematics(m, s, d, !request.contacts_known);
   end_stage(d, PhysicsStage::kinematics);
   // implicit reads cinert and cdof_dot
@@ -69,9 +71,9 @@ MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, c
   composite_inertias(m, d);
   inertia_and_bias(m, s, d);
   end_stage(d, PhysicsStage::inertia_and_bias);
-  if (!request.contacts_known) collide(m, d);
+  if (!request.contacts_known) collide(m, s, d);
   end_stage(d, PhysicsStage::collision);
-  accelerations(m, s, d);
+  accelerations(m, s, d, elapsed);
   end_stage(d, PhysicsStage::solver);
   if (request.all_fields) complete_fields(m, s, d);
 }
@@ -110,7 +112,7 @@ MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V
   tendon_velocities(m, s, d);
   if (m.flags & model_adhesion) {
     d.contact_dropped[0] = V(0);
-    collide(m, d);
+    collide(m, s, d);
   }
   actuator_lengths(m, s, d);
   actuator_velocities(m, s, d);
@@ -128,6 +130,7 @@ MANIPLE_FUNCTION void reset_to_default(const Model<ScalarOf<V>>& m, const Team<V
   }
   for (const int i : team.share(m.na)) s.act[i] = select(which, V(0), V(s.act[i]));
   for (const int i : team.share(m.nu)) s.ctrl[i] = select(which, V(0), V(s.ctrl[i]));
+  for (const int i : team.share(m.nhistory)) s.ctrl_history[i] = select(which, V(0), V(s.ctrl_history[i]));
   for (const int i : team.share(m.nqfrc)) s.qfrc_applied[i] = select(which, V(0), V(s.qfrc_applied[i]));
   for (const int i : team.share(6 * m.nxfrc)) s.xfrc_applied[i] = select(which, V(0), V(s.xfrc_applied[i]));
   for (const int i : team.share(m.nmocap > 0 ? m.nbody : 0)) {
@@ -180,8 +183,9 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
 
   switch (m.integrator) {
     case RK4:
-      integrate_rk4(m, s, d, [&](bool last) {
-        dynamics(m, s, d, StepRequest{.all_fields = request.all_fields && last, .contacts_known = false});
+      integrate_rk4(m, s, d, [&](ScalarOf<V> elapsed, bool last) {
+        dynamics(m, s, d, StepRequest{.all_fields = request.all_fields && last, .contacts_known = false},
+                 elapsed);
       });
       break;
     case implicit:

@@ -85,7 +85,7 @@ struct TaskPack {
     if constexpr (!kScalarLanes)
       if (times != nullptr) times->end(PhysicsStage::forward);
     if (batch.task.num_ray_queries > 0)
-      answer_ray_queries(model, data, batch.task, lanes.scratch.from(batch.task.first_ray()));
+      answer_ray_queries(model, state, data, batch.task, lanes.scratch.from(batch.task.first_ray()));
     if (needs == Derived::forward && batch.task.contact_queries.count > 0)
       answer_contact_queries(model, data, batch.task.contact_queries,
                              lanes.scratch.from(batch.task.first_contact()));
@@ -125,15 +125,28 @@ struct TaskPack {
     if (released) refresh(batch, physics, batch.observe_needs);
   }
 
+  // Moves the free joints of the lanes of `which` up [m].
+  MANIPLE_FUNCTION void raise(const Model<T>& model, MaskOf<V> which, T by) const {
+    for (int joint = 0; joint < model.njnt; ++joint) {
+      if (model.jnt_type[joint] != joint_free) continue;
+      V& z = state.qpos[model.jnt_qposadr[joint] + 2];
+      z = select(which, z + V(by), z);
+    }
+  }
+
   // Fresh states in the lanes of `which`: the model's default and the task's reset terms, drawn until the
-  // task accepts them.
+  // task accepts them, or drawn once and raised until it does.
   MANIPLE_FUNCTION void reset_states(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
                                      MaskOf<V> which) const {
     if (any_lane(vary_model(batch.task, lanes, which))) set_const(physics.model, state, data);
     const bool may_refuse = batch.task.accept.count > 0;
     for (int draw = 1; any_lane(which); ++draw) {
-      reset_to_default(physics.model, state, which);
-      reset(batch.task, lanes, which);
+      if (draw > 1 && batch.task.reset_raise > T(0)) {
+        raise(physics.model, which, batch.task.reset_raise);
+      } else {
+        reset_to_default(physics.model, state, which);
+        reset(batch.task, lanes, which);
+      }
       if (!may_refuse) break;
       refresh(batch, physics, batch.accept_needs);
       keep_stepped(batch, physics, which);

@@ -238,7 +238,8 @@ MANIPLE_FUNCTION V terrain_move(const Task<ScalarOf<V>>& task, const TaskLanes<V
 
 // Gives environments that are being reset their cell of the terrain: at first a random row of the first ones,
 // later the row of before moved by `move`; not below the first one, and beyond the last one a random row
-// (Isaac Lab's TerrainImporter). The column is that of the environment for good.
+// (Isaac Lab's TerrainImporter). The column is that of the environment for good. Where the terrain
+// randomizes, both are drawn for each episode.
 template <class V>
 MANIPLE_FUNCTION void place_on_terrain(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes,
                                        MaskOf<V> which, V move) {
@@ -250,26 +251,26 @@ MANIPLE_FUNCTION void place_on_terrain(const Task<ScalarOf<V>>& task, const Task
     if (!get_lane(which, i)) continue;
     const std::uint64_t env = lanes.first_env + static_cast<std::uint64_t>(i);
     const std::int32_t resets = lanes.counters[counter_reset_count * kTileWidth + i];
-    const float drawn = uniform01<float>(
-        random_block(lanes.seed, RandomPurpose::terrain_level, env, static_cast<std::uint32_t>(resets), 0)
-            .word[0]);
-    const auto draw = [&](int first, int last) {
-      const int level = first + static_cast<int>(drawn * static_cast<float>(last - first + 1));
-      return level > last ? last : level;
+    const PhiloxBlock drawn =
+        random_block(lanes.seed, RandomPurpose::terrain_level, env, static_cast<std::uint32_t>(resets), 0);
+    const auto draw = [&](int first, int last, int word = 0) {
+      const float share = uniform01<float>(drawn.word[word]);
+      const int place = first + static_cast<int>(share * static_cast<float>(last - first + 1));
+      return place > last ? last : place;
     };
     int level = static_cast<int>(get_lane(V(lanes.fields[layout.terrain_level]), i) + get_lane(move, i));
-    if (resets == 0)
+    if (resets == 0 || terrain.randomizes)
       level = draw(terrain.first_init_level, terrain.last_init_level);
     else if (level >= terrain.num_rows)
       level = draw(0, terrain.num_rows - 1);
     else if (level < 0)
       level = 0;
     // lanes beyond the last environment of the run have the last column
-    const std::uint64_t column =
+    const std::uint64_t share =
         env * static_cast<std::uint64_t>(terrain.num_cols) / static_cast<std::uint64_t>(terrain.num_envs);
     const int last = terrain.num_cols - 1;
-    const int place = level * terrain.num_cols +
-                      (column > static_cast<std::uint64_t>(last) ? last : static_cast<int>(column));
+    const int kept = share > static_cast<std::uint64_t>(last) ? last : static_cast<int>(share);
+    const int place = level * terrain.num_cols + (terrain.randomizes ? draw(0, last, 1) : kept);
     const T* const cell = terrain.cells + kTerrainCellElements * place;
     set_lane(lanes.fields[layout.terrain_level], i, static_cast<T>(level));
     set_lane(lanes.fields[layout.terrain_type], i, cell[0]);

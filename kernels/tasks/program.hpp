@@ -136,10 +136,11 @@ struct ActionTarget {
   float random_low = -1, random_high = 1;  // range of actions drawn without a policy
 };
 
-// Draws of a fresh state that task.reset_until may refuse before one stays as it is.
+// Draws of a fresh state that task.reset_until may refuse, or heights of one, before it stays as it is.
 inline constexpr int kMostDraws = 1000;
 
-// The terrain that robots stand on: rows of cells by difficulty, of which an environment keeps its column.
+// The terrain that robots stand on: rows of cells by difficulty, of which an environment keeps its column
+// unless each episode draws its cell.
 template <class T>
 struct TerrainView {
   const T* cells = nullptr;  // [row][column][kTerrainCellElements]
@@ -147,6 +148,7 @@ struct TerrainView {
   int first_init_level = 0, last_init_level = 0;  // rows of first episodes
   std::int64_t num_envs = 0;                      // of the whole run, which are dealt to the columns
   bool holds = false;                             // environments stay in their rows
+  bool randomizes = false;                        // each episode draws its cell
 };
 inline constexpr int kTerrainCellElements = 4;  // of a cell: its sub-terrain, and where robots stand [m]
 
@@ -177,6 +179,7 @@ struct Task : TaskSizes {
   bool varies_at_resets = false;     // `vary` changes something at each reset, not only at the first one
   bool varies_in_intervals = false;  // `interval` changes the model
   int settle_steps = 0;              // physics steps of a fresh state without actions
+  T reset_raise = 0;  // m: how far a state that `accept` refuses moves up; 0: it is drawn again
   ContactQueries contact_queries;
   const RayQuery<T>* ray_queries = nullptr;
   int num_ray_queries = 0;

@@ -40,7 +40,7 @@ MANIPLE_FUNCTION void load_frame(const Data<V>& d, RayFrame frame, int id, Vec3<
 // Lengths [m] of the task's rays, of the poses in `d`, which must have all of its frames and geoms; -1 where
 // a ray meets nothing within its query's distance.
 template <class V>
-MANIPLE_STAGE void answer_ray_queries(const Model<ScalarOf<V>>& m, const Data<V>& d,
+MANIPLE_STAGE void answer_ray_queries(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                       const Task<ScalarOf<V>>& task, const Varying<V> answers) {
   using T = ScalarOf<V>;
   for (int ray = 0; ray < task.num_rays; ++ray) answers[ray] = V(-1);
@@ -59,9 +59,9 @@ MANIPLE_STAGE void answer_ray_queries(const Model<ScalarOf<V>>& m, const Data<V>
         const int ray = query.first_ray + i;
         const T* const numbers = task.rays + kRayElements * ray;
         const Vec3<V> point = apart + mat * uniform3<V>(numbers), along = mat * uniform3<V>(numbers + 3);
-        const MaskOf<V> near = passes_near(m, geom, point, along);
+        const MaskOf<V> near = passes_near(m, s, geom, point, along);
         if (!any_lane(near)) continue;
-        const V distance = geom_distance(m, geom, near, to_geom * point, to_geom * along);
+        const V distance = geom_distance(m, s, geom, near, to_geom * point, to_geom * along);
         const V shortest = answers[ray];
         const MaskOf<V> shorter = near && distance >= V(0) && distance <= V(query.max_distance) &&
                                   (shortest < V(0) || distance < shortest);

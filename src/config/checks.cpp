@@ -400,7 +400,7 @@ void check_sub_terrain(const SubTerrainConfig& sub, const TerrainConfig& terrain
   const std::string cell = " in a cell of [" + yaml_number(terrain.size[0]) + ", " +
                            yaml_number(terrain.size[1]) + "] m (terrain.size)";
   const bool platform = sub.type != SubTerrainType::flat && sub.type != SubTerrainType::wave &&
-                        sub.type != SubTerrainType::random_uniform;
+                        sub.type != SubTerrainType::random_uniform && sub.type != SubTerrainType::bowl;
   const double left =
       side - 2 * sub.border_width - 2 * scale;  // between the borders, with ground on both sides
   if (!(left > 0))
@@ -424,6 +424,11 @@ void check_sub_terrain(const SubTerrainConfig& sub, const TerrainConfig& terrain
     refuse("obstacle_width_range",
            "found obstacles of " + yaml_number((*sub.obstacle_width_range)[1]) + " m" + cell,
            "allowed: at most " + yaml_number(left));
+  if (sub.type == SubTerrainType::bowl &&
+      side - 2 * sub.border_width < 2 * sub.terrain_bump_scale * (1 - 1e-9))
+    refuse("terrain_bump_scale", "found " + yaml_number(sub.terrain_bump_scale) + cell,
+           "allowed: at most " + yaml_number(side / 2 - sub.border_width) +
+               ", half of the ground within the border");
   if (sub.noise_step > 0 && sub.noise_step < terrain.vertical_scale * (1 - 1e-9))
     refuse("noise_step", "found " + yaml_number(sub.noise_step),
            "allowed: at least terrain.vertical_scale (" + yaml_number(terrain.vertical_scale) + ")");

@@ -61,7 +61,8 @@ enum class StatisticChoice { mean, sum, last, min, max };  // of the control ste
 enum class UpdateTime { step, observation };               // of a variable: before rewards, or after them
 enum class EventMode { reset, interval, startup };
 enum class SamplingMode { adaptive, uniform, start };  // of the frames that episodes begin with
-// Generators of sub-terrains, by the names of Isaac Lab's configurations.
+// Generators of sub-terrains, by the names of Isaac Lab's configurations; bowl: dm_control's quadruped
+// escape.
 enum class SubTerrainType {
   flat,
   random_uniform,
@@ -72,14 +73,15 @@ enum class SubTerrainType {
   random_grid,
   wave,
   stepping_stones,
-  discrete_obstacles
+  discrete_obstacles,
+  bowl
 };
 enum class ObstacleHeightMode { choice, fixed };
 // What an event makes of a model field: what it draws times or plus the model's number, or alone.
 enum class FieldOperation { none, scale, add, abs };
 enum class Distribution { uniform, log_uniform, gaussian };
 // The kind of elements that the names of a term refer to.
-enum class ElementKind { none, joints, bodies, geoms, pairs, actuators, sensors };
+enum class ElementKind { none, joints, bodies, geoms, pairs, sites, actuators, sensors };
 
 // How decks write them, in the order of the enumerators.
 template <class Choice>
@@ -164,7 +166,8 @@ inline constexpr std::array kTextsOf<SubTerrainType>{"flat",
                                                      "random_grid",
                                                      "wave",
                                                      "stepping_stones",
-                                                     "discrete_obstacles"};
+                                                     "discrete_obstacles",
+                                                     "bowl"};
 template <>
 inline constexpr std::array kTextsOf<ObstacleHeightMode>{"choice", "fixed"};
 template <>
@@ -176,8 +179,8 @@ inline constexpr std::array kTextsOf<FieldOperation>{"", "scale", "add", "abs"};
 template <>
 inline constexpr std::array kTextsOf<Distribution>{"uniform", "log_uniform", "gaussian"};
 template <>
-inline constexpr std::array kTextsOf<ElementKind>{"",      "joints",    "bodies", "geoms",
-                                                  "pairs", "actuators", "sensors"};
+inline constexpr std::array kTextsOf<ElementKind>{"",      "joints", "bodies",    "geoms",
+                                                  "pairs", "sites",  "actuators", "sensors"};
 
 template <class Choice>
 std::string text_of(Choice choice) {
@@ -202,23 +205,25 @@ struct SubTerrainConfig {
   double border_width = 0;    // flat, at the edge of the cell
   double platform_width = 1;  // flat, in its middle
   double noise_step = 0, downsampled_scale = 0, step_width = 0, grid_width = 0, stone_height_max = 0,
-         holes_depth = -10;
+         holes_depth = -10, terrain_smoothness = 0.15, terrain_bump_scale = 2;
   int num_waves = 1, num_obstacles = 0;
   ObstacleHeightMode obstacle_height_mode = ObstacleHeightMode::choice;
   std::optional<std::vector<double>> noise_range, slope_range, step_height_range, grid_height_range,
-      amplitude_range, stone_width_range, stone_distance_range, obstacle_width_range, obstacle_height_range;
+      amplitude_range, stone_width_range, stone_distance_range, obstacle_width_range, obstacle_height_range,
+      bowl_height_range;
   std::map<std::string, SourceLocation> where_keys;
 };
 
 // Rough ground in place of a plane: a grid of cells, rows along x by difficulty, columns along y.
 struct TerrainConfig {
-  std::string geom;                  // plane that it replaces; "": the only one of the model
+  std::string geom;                  // plane or height field that it replaces; "": the model's only plane
   std::array<double, 2> size{8, 8};  // of a cell, along x and y [m]
   double border_width = 0;           // flat, around all cells [m]
   int num_rows = 10, num_cols = 20;
   double horizontal_scale = 0.1, vertical_scale = 0.005;  // m
   std::optional<std::vector<double>> difficulty_range{{0, 1}};
   bool curriculum = true;  // difficulty by row and sub-terrains by column; false: both drawn for each cell
+  bool randomize = false;  // each episode begins in a random cell; false: environments keep their column
   std::int64_t seed = -1;  // -1: batch.seed, which stands here once the deck is read
   int min_init_terrain_level = 0, max_init_terrain_level = -1;  // rows, of the first episode; -1: the last
   std::vector<SubTerrainConfig> sub_terrains;                   // empty: no terrain
@@ -392,6 +397,8 @@ struct TaskConfig {
   SourceLocation where_keyframe;
   std::string reset_until;  // expression that a fresh state must fulfil; "": any state
   SourceLocation where_reset_until;
+  SourceLocation where_reset_raise;
+  double reset_raise = 0;       // m: how far a state that reset_until refuses moves up; 0: it is drawn again
   int settle_steps = 0;         // physics steps of a fresh state, without actions
   bool reward_times_dt = true;  // Isaac Lab's manager-based tasks: each reward x weight x step dt
   std::vector<TermConfig> actions, observations, critic_observations, rewards, terminations, resets,

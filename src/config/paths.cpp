@@ -152,6 +152,7 @@ void resolve_files(Config& config, const std::string& member, bool needs_model, 
   config.output.where_fields = config.where_of("output.trajectory.fields");
   config.task.where_keyframe = config.where_of("task.keyframe");
   config.task.where_reset_until = config.where_of("task.reset_until");
+  config.task.where_reset_raise = config.where_of("task.reset_raise");
 }
 
 }  // namespace maniple

@@ -141,7 +141,7 @@ class TaskReader {
         if (term.names_kind != ElementKind::none)
           throw InputError(entry.where, key,
                            "found a second list of names, after '" + text_of(term.names_kind) + "'",
-                           "allowed: one of joints, bodies, geoms, pairs, actuators, sensors");
+                           "allowed: one of joints, bodies, geoms, pairs, sites, actuators, sensors");
         term.names_kind = *kind;
         term.where_names = given.where;
       }

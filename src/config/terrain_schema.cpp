@@ -22,8 +22,8 @@ constexpr unsigned kSlopes = bits({Type::pyramid_sloped, Type::inverted_pyramid_
                    kStairs = bits({Type::pyramid_stairs, Type::inverted_pyramid_stairs}),
                    kNoise = bits({Type::random_uniform}), kGrid = bits({Type::random_grid}),
                    kWave = bits({Type::wave}), kStones = bits({Type::stepping_stones}),
-                   kObstacles = bits({Type::discrete_obstacles}), kAll = ~0u,
-                   kBordered = kSlopes | kStairs | kNoise | kWave | kStones | kObstacles,
+                   kObstacles = bits({Type::discrete_obstacles}), kBowl = bits({Type::bowl}), kAll = ~0u,
+                   kBordered = kSlopes | kStairs | kNoise | kWave | kStones | kObstacles | kBowl,
                    kWithPlatform = kSlopes | kStairs | kGrid | kStones | kObstacles;
 
 #define SUB_KEY(member, types, required, least, most, above, unit, meaning)                              \
@@ -88,7 +88,7 @@ SubTerrainConfig read_sub_terrain(const DeckEntry& given, const std::string& pat
 // clang-format off
 const std::vector<SubTerrainKey>& sub_terrain_schema() {
   static const std::vector<SubTerrainKey> keys{
-      SUB_KEY(type, kAll, true, 0, 0, false, "", "Generator, by the name of Isaac Lab's configuration. flat: MeshPlane; random_uniform: HfRandomUniform; pyramid_sloped, inverted_pyramid_sloped: HfPyramidSloped; pyramid_stairs, inverted_pyramid_stairs: MeshPyramidStairs; random_grid: MeshRandomGrid; wave: HfWave; stepping_stones: HfSteppingStones; discrete_obstacles: HfDiscreteObstacles"),
+      SUB_KEY(type, kAll, true, 0, 0, false, "", "Generator, by the name of Isaac Lab's configuration. flat: MeshPlane; random_uniform: HfRandomUniform; pyramid_sloped, inverted_pyramid_sloped: HfPyramidSloped; pyramid_stairs, inverted_pyramid_stairs: MeshPyramidStairs; random_grid: MeshRandomGrid; wave: HfWave; stepping_stones: HfSteppingStones; discrete_obstacles: HfDiscreteObstacles; bowl: the terrain of dm_control's quadruped escape, a ring of hills around the middle"),
       SUB_KEY(proportion, kAll, false, 0, 1e6, false, "1", "Share of the columns, or of the cells that are drawn, relative to the other sub-terrains"),
       SUB_KEY(border_width, kBordered, false, 0, 1e4, false, "m", "Width of the flat border of the cell, at height 0"),
       SUB_KEY(platform_width, kWithPlatform, false, 0, 1e4, false, "m", "Width of the flat square in the middle"),
@@ -110,6 +110,9 @@ const std::vector<SubTerrainKey>& sub_terrain_schema() {
       SUB_KEY(obstacle_width_range, kObstacles, true, 0, 1e4, true, "m", "Range of the draws for width and length of an obstacle"),
       SUB_KEY(obstacle_height_range, kObstacles, true, 0, 1e2, false, "m", "Height of the obstacles"),
       SUB_KEY(num_obstacles, kObstacles, true, 0, 1e6, false, "obstacles", "Number of obstacles in a cell"),
+      SUB_KEY(bowl_height_range, kBowl, true, 0, 1e3, false, "m", "Height of the hills, times a smooth noise: highest half way between the middle and the border"),
+      SUB_KEY(terrain_smoothness, kBowl, false, 0, 1, false, "1", "Lowest number of the noise, which is uniform up to 1. 1: no bumps"),
+      SUB_KEY(terrain_bump_scale, kBowl, false, 0, 1e4, true, "m", "Spacing of the points that are drawn; cubic splines interpolate between them"),
   };
   return keys;
 }

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 
+#include "src/io/run_directory.hpp"
+
 namespace maniple {
 
 namespace {
@@ -62,6 +64,7 @@ void tell_signal(int number) {
       const ssize_t written = write(STDERR_FILENO, noted.last_line.data(), noted.last_line.size());
       (void)written;
     }
+  release_lock_at_signal();
   raise(number);
 }
 
@@ -93,12 +96,12 @@ StopSignals::~StopSignals() {
 
 void tell_ending_signals(const char* verb, bool says) {
   for (NotedSignal& noted : noted_signals) {
-    if (says)
+    if (says && noted.number != SIGINT)
       noted.last_line =
           std::string("maniple: error: ") + verb + " was ended by " + noted.name + ", before it was done\n";
     struct sigaction before {};
     sigaction(noted.number, nullptr, &before);
-    if (noted.number == SIGINT || noted.number == SIGCONT || before.sa_handler == SIG_IGN) continue;
+    if (noted.number == SIGCONT || before.sa_handler == SIG_IGN) continue;
     struct sigaction action {};
     action.sa_handler = tell_signal;
     action.sa_flags = static_cast<int>(SA_RESETHAND);

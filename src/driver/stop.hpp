@@ -24,7 +24,8 @@ class StopSignals {
 };
 
 // Says from here on which signal ends the process, where a launcher or batch system sends it to a verb that
-// does not end in order; the process then ends by it as it would have. `says`: on one rank of a job.
+// does not end in order; the process then ends by it as it would have, without its lock of the run's
+// directory. `says`: on one rank of a job.
 void tell_ending_signals(const char* verb, bool says);
 
 // Whether a StopRequest of this process has found a reason to stop that holds for the whole job: a signal or

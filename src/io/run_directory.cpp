@@ -3,9 +3,12 @@
 #include "src/io/run_directory.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -233,8 +236,22 @@ void check_contents(const RunDirectory::Claim& claim) {
                          ", or output.overwrite=true to replace it");
 }
 
+// The lock that this process holds, where a signal handler finds it.
+std::array<char, 4096> held_lock{}, held_by{};
+volatile sig_atomic_t lock_holder = 0;  // process id, which a fork does not have; 0: none
+
+void note_lock(const std::string& lock, const std::string& holder) {
+  if (holder.empty() || lock.size() >= held_lock.size() || holder.size() >= held_by.size()) return;
+  lock.copy(held_lock.data(), held_lock.size() - 1);
+  holder.copy(held_by.data(), held_by.size() - 1);
+  held_lock[lock.size()] = held_by[holder.size()] = '\0';
+  lock_holder = getpid();
+}
+
 void release(const std::string& lock, const std::string& holder) {
-  if (!holder.empty() && read_link(lock) == holder) unlink(lock.c_str());
+  if (holder.empty()) return;
+  lock_holder = 0;
+  if (read_link(lock) == holder) unlink(lock.c_str());
 }
 
 }  // namespace
@@ -246,6 +263,14 @@ std::vector<std::string> missing_directories(const std::string& directory) {
        path.has_relative_path() && !fs::exists(fs::symlink_status(path, ignored)); path = path.parent_path())
     missing.push_back(path.string());
   return missing;
+}
+
+void release_lock_at_signal() {
+  if (lock_holder != getpid()) return;
+  std::array<char, 4096> says{};  // (only functions that signal handlers may call)
+  const ssize_t size = readlink(held_lock.data(), says.data(), says.size() - 1);
+  if (size > 0 && std::equal(says.begin(), says.begin() + size + 1, held_by.begin()))
+    unlink(held_lock.data());
 }
 
 void RunDirectory::check(const Claim& claim) {
@@ -271,6 +296,7 @@ RunDirectory::RunDirectory(const Claim& claim, Collectives& collectives) {
     had_log_ = fs::exists(fs::path(directory_) / kLogFile, ignored);
     lock_ = claim.directory + "/run.lock";
     holder_ = take_lock(claim, lock_);
+    note_lock(lock_, holder_);
     try {
       check_contents(claim);
     } catch (...) {

@@ -44,6 +44,10 @@ class RunDirectory {
   bool had_log_ = false;
 };
 
+// Removes the lock that this process holds, if any: for a handler of a signal that ends the process, which
+// calls no destructor.
+void release_lock_at_signal();
+
 // Of a directory and those that it is in the ones that do not exist, the outermost last.
 std::vector<std::string> missing_directories(const std::string& directory);
 

@@ -107,6 +107,8 @@ void derive_bodies(const Model<double>& m, const DerivedFields& derived) {
     const bool varied = m.varied.body_mass >= 0 || m.varied.body_inertia >= 0;
     if (m.body_mass[i] == 0 && zero3(m.body_inertia + 3 * i) && !varied) flags |= body_massless;
     if (i == 0 || derived.body_lastdof[parent] < 0) flags |= body_parent_static;
+    for (int g = m.body_geomadr[i], end = g + m.body_geomnum[i]; g < end; ++g)
+      if (m.geom_fluid[kGeomFluid * g] > 0) flags |= body_ellipsoids;
     bool leaf = true;
     for (int j = i + 1; j < m.nbody; ++j) leaf = leaf && m.body_parentid[j] != i;
     if (leaf) flags |= body_leaf;
@@ -196,10 +198,21 @@ void derive_dofs(const Model<double>& m, const DerivedFields& derived) {
   }
 }
 
+// A delay that is a number of time steps up to rounding is that number: MuJoCo, which compares times, takes
+// one step or the next then.
+double delay_in_steps(double steps) {
+  const double whole = std::round(steps);
+  return std::abs(steps - whole) <= 1e-9 * std::fmax(1, steps) ? whole : steps;
+}
+
 void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
+  int history = 0;  // controls that actuators before remember
   for (int i = 0; i < m.nu; ++i) {
     const int group = m.actuator_group[i];
     derived.actuator_disabled[i] = group >= 0 && group <= 30 && (m.disableactuator >> group & 1);
+    derived.actuator_delaysteps[i] = delay_in_steps(m.actuator_delay[i] / m.timestep);
+    derived.actuator_historyadr[i] = m.actuator_delay[i] > 0 ? history : -1;
+    if (m.actuator_delay[i] > 0) history += m.actuator_history[2 * i];
     const double tau = std::fmax(kMinimumValue, m.actuator_dynprm[10 * i]);
     derived.actuator_inversetau[i] = 1 / tau;
     // exact integration of the filter over one step: act += act_dot * tau * (1 - exp(-h/tau))
@@ -420,7 +433,11 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
     if (m.jnt_actgravcomp[j] && (flags & model_gravcomp)) flags |= model_actgravcomp;
   if (m.nu > 0 && !(m.disableflags & disable_actuation)) flags |= model_actuation;
   if (m.nsensor > 0 && !(m.disableflags & disable_sensor)) flags |= sensor_flags(m, derived);
-  if ((m.density != 0 || m.viscosity != 0) && !(no_spring && no_damper)) flags |= model_fluid;
+  if ((m.density != 0 || m.viscosity != 0) && !(no_spring && no_damper)) {
+    flags |= model_fluid;
+    for (int i = 0; i < m.nbody; ++i)
+      if (derived.body_flags[i] & body_ellipsoids) flags |= model_ellipsoids;
+  }
   for (int i = 0; i < m.nu; ++i) {
     if (m.actuator_trntype[i] == transmission_body) flags |= model_adhesion;
     if ((flags & model_actuation) && force_depends_on_velocity(m, i)) flags |= model_actuator_velocity;

@@ -203,8 +203,9 @@ void derive_geoms(const Model<double>& m, const DerivedFields& derived) {
     matrix_of_quaternion(m.geom_quat + 4 * i, derived.geom_mat + 9 * i);
     const double *pos = m.geom_pos + 3 * i, *quat = m.geom_quat + 4 * i;
     int flags = 0;
-    if (pos[0] == 0 && pos[1] == 0 && pos[2] == 0) flags |= geom_pos_zero;
-    if (quat[0] == 1 && quat[1] == 0 && quat[2] == 0 && quat[3] == 0) flags |= geom_quat_identity;
+    if (pos[0] == 0 && pos[1] == 0 && pos[2] == 0 && m.varied.geom_pos < 0) flags |= geom_pos_zero;
+    if (quat[0] == 1 && quat[1] == 0 && quat[2] == 0 && quat[3] == 0 && m.varied.geom_quat < 0)
+      flags |= geom_quat_identity;
     const int type = m.geom_type[i];
     if (type == geom_plane || type == geom_capsule || type == geom_sphere) flags |= geom_needs_axis;
     if (type == geom_box || type == geom_cylinder || type == geom_ellipsoid || type == geom_mesh ||

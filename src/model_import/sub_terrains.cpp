@@ -1,5 +1,5 @@
 // The generators of sub-terrains. Those after Isaac Lab's height fields count in points of the grid and in
-// units of terrain.vertical_scale, as the originals do; those after its meshes in metres.
+// units of terrain.vertical_scale, as the originals do; those after its meshes, and the bowl, in metres.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -187,6 +187,71 @@ void random_grid(HeightGrid& cell, const SubTerrainConfig& sub, const TerrainCon
     }
 }
 
+// Coefficients of the cubic B-spline through `count` values, `stride` apart, that goes on mirrored at its
+// first and last value, in their place.
+void to_spline(double* values, int count, int stride) {
+  if (count < 2) return;
+  // (c[i - 1] + 4 c[i] + c[i + 1]) / 6 = value[i], solved from the first to the last and back
+  std::vector<double> above(static_cast<std::size_t>(count));
+  const auto at = [&](int i) -> double& { return values[static_cast<std::ptrdiff_t>(i) * stride]; };
+  for (int i = 0; i < count; ++i) {
+    const double below = i == 0 ? 0 : i == count - 1 ? 2 : 1;
+    const double before = i == 0 ? 0 : above[static_cast<std::size_t>(i - 1)];
+    const double pivot = 4 - below * before;
+    above[static_cast<std::size_t>(i)] = (i == 0 ? 2 : 1) / pivot;
+    at(i) = (6 * at(i) - (i == 0 ? 0 : below * at(i - 1))) / pivot;
+  }
+  for (int i = count - 2; i >= 0; --i) at(i) -= above[static_cast<std::size_t>(i)] * at(i + 1);
+}
+
+// The four coefficients of such a spline that a place counts, and their weights.
+struct SplinePlace {
+  int index[4];
+  double weight[4];
+
+  // Point `i` of `points`, the outermost of which are the first and the last of `count` values.
+  SplinePlace(int i, int points, int count) {
+    const double place = points > 1 ? static_cast<double>(i) * (count - 1) / (points - 1) : 0;
+    const int first = static_cast<int>(place);
+    const double t = place - first, s = 1 - t;
+    const double weights[4] = {s * s * s / 6, (4 - 3 * t * t * (2 - t)) / 6, (4 - 3 * s * s * (2 - s)) / 6,
+                               t * t * t / 6};
+    for (int k = 0; k < 4; ++k) {
+      const int last = count - 1, mirrored = std::abs(first - 1 + k);
+      index[k] = mirrored > last ? std::max(0, 2 * last - mirrored) : mirrored;
+      weight[k] = weights[k];
+    }
+  }
+};
+
+// A sinusoidal ring of hills around the middle, times noise that is drawn at points terrain_bump_scale apart
+// and interpolated as scipy.ndimage.zoom() does.
+void bowl(HeightGrid& cell, const SubTerrainConfig& sub, const TerrainConfig& terrain, double difficulty,
+          CellDraws& draws) {
+  constexpr double kInnermost = 0.04;  // as a share of the radius: within it the ground is as high as there
+  const int border = whole(sub.border_width, terrain.horizontal_scale);
+  const int nx = cell.nx - 2 * border, ny = cell.ny - 2 * border;
+  const auto drawn_along = [&](int points) {
+    return std::max(1, whole((points - 1) * terrain.horizontal_scale, sub.terrain_bump_scale));
+  };
+  HeightGrid bumps(drawn_along(nx), drawn_along(ny));
+  for (double& bump : bumps.values)
+    bump = sub.terrain_smoothness + (1 - sub.terrain_smoothness) * draws.uniform();
+  for (int iy = 0; iy < bumps.ny; ++iy) to_spline(&bumps.at(0, iy), bumps.nx, 1);
+  for (int ix = 0; ix < bumps.nx; ++ix) to_spline(&bumps.at(ix, 0), bumps.ny, bumps.nx);
+  const double height = at_difficulty(sub.bowl_height_range, difficulty);
+  for (int iy = 0; iy < ny; ++iy)
+    for (int ix = 0; ix < nx; ++ix) {
+      const double x = 2.0 * ix / (nx - 1) - 1, y = 2.0 * iy / (ny - 1) - 1;
+      const double radius = std::clamp(std::sqrt(x * x + y * y), kInnermost, 1.0);
+      const SplinePlace px(ix, nx, bumps.nx), py(iy, ny, bumps.ny);
+      double bump = 0;
+      for (int j = 0; j < 4; ++j)
+        for (int i = 0; i < 4; ++i) bump += py.weight[j] * px.weight[i] * bumps.at(px.index[i], py.index[j]);
+      cell.at(border + ix, border + iy) = height * (0.5 - std::cos(2 * std::numbers::pi * radius) / 2) * bump;
+    }
+}
+
 }  // namespace
 
 double CellDraws::uniform() {
@@ -230,6 +295,9 @@ HeightGrid sub_terrain_heights(const SubTerrainConfig& sub, const TerrainConfig&
       break;
     case SubTerrainType::discrete_obstacles:
       discrete_obstacles(grid, sub, terrain, difficulty, draws);
+      break;
+    case SubTerrainType::bowl:
+      bowl(cell, sub, terrain, difficulty, draws);
       break;
   }
   for (int ix = 0; ix < cell.nx; ++ix) cell.at(ix, 0) = cell.at(ix, cell.ny - 1) = 0;

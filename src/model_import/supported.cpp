@@ -201,7 +201,6 @@ class Inspection {
     options();
     if (!off(mjDSBL_CONTACT)) contacts();
     height_fields();
-    fluid();
     solver();
     equality();
     tendons();
@@ -401,16 +400,6 @@ class Inspection {
     }
   }
 
-  // A fluid acts on the boxes of bodies, not on the ellipsoids of geoms.
-  void fluid() {
-    if (m_.opt.density == 0 && m_.opt.viscosity == 0) return;
-    if ((m_.opt.disableflags & mjDSBL_SPRING) && (m_.opt.disableflags & mjDSBL_DAMPER)) return;
-    for (int i = 0; i < m_.ngeom; ++i)
-      if (m_.geom_fluid[mjNFLUID * i] > 0)
-        edited(mjOBJ_GEOM, i, "has fluidshape=\"ellipsoid\"; supported: the box of the body's inertia",
-               "geom", "fluidshape=\"none\"");
-  }
-
   // All of tendons is supported.
   void tendons() {
     for (int i = 0; i < m_.ntendon; ++i)
@@ -471,11 +460,6 @@ class Inspection {
         bad("has a bias of another type; supported: " + names(kBiases));
       } else if (m_.actuator_ctrlnum[i] != 1 || m_.actuator_outnum[i] != 1 || m_.actuator_actnum[i] > 1) {
         bad("has more than one control, output or activation");
-      }
-      if (m_.actuator_delay[i] != 0 || m_.actuator_history[2 * i] != 0) {
-        Refusals::Group& group = element(mjOBJ_ACTUATOR, i, "has a delay or a history");
-        for (const char* tag : kActuatorTags)
-          refusals_.settled_by_edit(group, tag, "delay=\"0\" nsample=\"0\"", name(mjOBJ_ACTUATOR, i));
       }
     }
   }

@@ -83,6 +83,7 @@ Terrain make_terrain(const TerrainConfig& config) {
                     config.num_cols * config.size[1] / 2 + config.border_width};
   terrain.first_init_level = config.min_init_terrain_level;
   terrain.last_init_level = config.last_init_level();
+  terrain.randomize = config.randomize;
   for (const SubTerrainConfig& sub : config.sub_terrains) terrain.types.push_back(sub.name);
 
   const double scale = config.horizontal_scale;

@@ -44,7 +44,8 @@ class CellDraws {
 
 // One cell of terrain.size, its edges at height 0, so that neighbours fit. `difficulty` from 0 to 1. Isaac
 // Lab's generators (isaaclab.terrains: height_field/hf_terrains.py, trimesh/mesh_terrains.py) by their
-// parameters, with heights of the latter taken at the points of the grid.
+// parameters, with heights of the latter taken at the points of the grid; the bowl is dm_control's
+// (suite/quadruped.py, Escape).
 HeightGrid sub_terrain_heights(const SubTerrainConfig& sub, const TerrainConfig& terrain, double difficulty,
                                CellDraws& draws);
 
@@ -59,6 +60,7 @@ struct Terrain {
   std::array<double, 2> size{}, extent{};  // m: of a cell; from the middle of the terrain to its end
   std::array<double, 2> middle{};          // m: in the world
   int first_init_level = 0, last_init_level = 0;
+  bool randomize = false;          // each episode begins in a random cell
   std::vector<std::string> types;  // names of sub-terrains
   std::vector<TerrainCell> cells;  // [row][column]
   HeightGrid heights{0, 0};        // m; the middle of the terrain in the middle of the grid

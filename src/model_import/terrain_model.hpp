@@ -1,4 +1,5 @@
-// Insertion of a terrain into a model: as a height field in place of the plane that robots stand on.
+// Insertion of a terrain into a model: as a height field in place of the plane, or of the height field, that
+// robots stand on.
 #pragma once
 
 #include <mujoco/mujoco.h>
@@ -9,8 +10,9 @@
 
 namespace maniple {
 
-// Makes a height field of the terrain's plane in a spec that is not compiled yet; all else of the geom stays.
-// Returns the name of the geom, which it gets if it has none. InputError: no such plane, or several.
+// Makes a height field of the terrain's plane in a spec that is not compiled yet, or gives its height field
+// these heights; all else of the geom stays. Returns the name of the geom, which it gets if it has none.
+// InputError: no such geom, or several.
 std::string lay_terrain(mjSpec* spec, const TerrainConfig& config, const Terrain& terrain);
 
 // Moves the origins of the cells to where the compiled model has the geom. InputError: it is turned.

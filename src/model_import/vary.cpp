@@ -29,6 +29,27 @@ const double* numbers_of(const std::array<double, kLength>& vector) {
 
 #define MANIPLE_LOCAL_SIZE(name, meaning) [[maybe_unused]] const int name = sizes.name;
 
+// Whether some sensor reads, or refers to, an object of this type.
+bool senses(const ImportedModel& model, int type) {
+  const auto has = [type](const std::vector<int>& types) {
+    return std::find(types.begin(), types.end(), type) != types.end();
+  };
+  return has(model.sensor_objtype) || has(model.sensor_reftype);
+}
+
+// Whether lengths or moments that are known at qpos0 depend on where sites and geoms are: of spatial tendons,
+// whose sites and geoms vary, and of muscles on sites.
+bool varies_paths(const ImportedModel& model, const VariedOffsets& varied) {
+  const auto passes = [&](int type) {
+    return std::find(model.wrap_type.begin(), model.wrap_type.end(), type) != model.wrap_type.end();
+  };
+  const auto& gains = model.actuator_gaintype;
+  const bool muscles = std::find(gains.begin(), gains.end(), int{gain_muscle}) != gains.end();
+  const bool geoms = varied.geom_pos >= 0 || varied.geom_quat >= 0 || varied.geom_size >= 0;
+  return (varied.site_pos >= 0 && (passes(wrap_site) || muscles)) ||
+         (geoms && (passes(wrap_sphere) || passes(wrap_cylinder)));
+}
+
 // What varies with the fields whose offsets are not -1: sets the offsets of MANIPLE_CONSEQUENT_FIELDS to 0.
 void mark_consequences(const ImportedModel& model, VariedOffsets& varied) {
   const bool inertia = varied.body_mass >= 0 || varied.body_inertia >= 0;
@@ -42,8 +63,18 @@ void mark_consequences(const ImportedModel& model, VariedOffsets& varied) {
   if (varied.dof_armature >= 0) varied.dof_totalarmature = 0;
   if (varied.dof_frictionloss >= 0) varied.friction_loss = 0;
   if (varied.jnt_range >= 0) varied.limit_bound = 0;
-  if (poses || varied.qpos0 >= 0) varied.tendon_length0 = 0;
-  if (bodies || varied.dof_armature >= 0 || varied.qpos0 >= 0)
+  if (varied.geom_size >= 0) varied.geom_rbound = 0;
+  if ((varied.geom_pos >= 0 && senses(model, object_geom)) ||
+      (varied.site_pos >= 0 && senses(model, object_site)))
+    varied.sensor_pos = varied.sensor_refpos = 0;
+  if (varied.geom_quat >= 0 && senses(model, object_geom)) varied.sensor_quat = varied.sensor_refquat = 0;
+  // points of connects and welds: those of connects follow from poses, too
+  const auto& held = model.eq_objtype;
+  const bool sites = std::find(held.begin(), held.end(), int{object_site}) != held.end();
+  if (poses || (sites && varied.site_pos >= 0)) varied.eq_pos = 0;
+  const bool paths = varies_paths(model, varied);
+  if (poses || paths || varied.qpos0 >= 0) varied.tendon_length0 = 0;
+  if (bodies || paths || varied.dof_armature >= 0 || varied.qpos0 >= 0)
     varied.dof_M0 = varied.body_invweight0 = varied.equality_invweight = varied.friction_D =
         varied.limit_invweight = 0;
   const auto& gains = model.actuator_gaintype;
@@ -66,9 +97,9 @@ std::vector<VaryingField> varying_fields(const ImportedModel& model) {
 }
 
 bool is_not_negative(const std::string& field) {
-  static const std::set<std::string> fields{"body_mass",     "body_inertia", "jnt_stiffness",
-                                            "dof_damping",   "dof_armature", "dof_frictionloss",
-                                            "geom_friction", "pair_friction"};
+  static const std::set<std::string> fields{"body_mass",     "body_inertia",  "jnt_stiffness",
+                                            "dof_damping",   "dof_armature",  "dof_frictionloss",
+                                            "geom_friction", "pair_friction", "geom_size"};
   return fields.contains(field);
 }
 

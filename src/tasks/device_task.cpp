@@ -65,7 +65,8 @@ DeviceTask<T, Space>::DeviceTask(const CompiledTask& task) {
                      .first_init_level = task.terrain->first_init_level,
                      .last_init_level = task.terrain->last_init_level,
                      .num_envs = 1,
-                     .holds = false};
+                     .holds = false,
+                     .randomizes = task.terrain->randomize};
   }
 
   if (task.motion) {
@@ -93,6 +94,7 @@ DeviceTask<T, Space>::DeviceTask(const CompiledTask& task) {
   task_.varies_at_resets = task.varies_at_resets;
   task_.varies_in_intervals = task.varies_in_intervals;
   task_.settle_steps = task.settle_steps;
+  task_.reset_raise = static_cast<T>(task.reset_raise);
   task_.constants = constants_.data();
   task_.actions = actions_.data();
   task_.metrics = metrics_.data();

@@ -56,6 +56,9 @@ Elements elements_of(const VaryingField& field, const TaskModel& model) {
     case FieldElement::pair:
       add_rows(ElementKind::pairs, model.pairs, 0);
       break;
+    case FieldElement::site:
+      add_rows(ElementKind::sites, model.sites, 0);
+      break;
     case FieldElement::actuator:
       add_rows(ElementKind::actuators, names_of(model.actuators), 0);
       break;
@@ -140,6 +143,27 @@ std::pair<std::string, std::string> pose_advice(std::size_t body, const TaskMode
     return {"does not count: it is a mocap body",
             "a reset that sets mocap_pos['" + model.bodies[body] + "'] or mocap_quat"};
   return {};
+}
+
+// Sizes that a geom of this type has; 0: its shape is not made by them, or it is not bounded.
+int sizes_of(int type) {
+  switch (type) {
+    case geom_sphere:
+      return 1;
+    case geom_capsule:
+    case geom_cylinder:
+      return 2;
+    case geom_ellipsoid:
+    case geom_box:
+      return 3;
+    default:
+      return 0;
+  }
+}
+constexpr const char* kSizedGeoms = "spheres, capsules, ellipsoids, cylinders and boxes";
+std::string size_advice(std::size_t geom, const TaskModel& model) {
+  const int type = model.geom_type[geom];
+  return sizes_of(type) > 0 ? "" : fmt::format("does not count: it is a {}", shape_name(type));
 }
 
 // The elements that the event names, each once.
@@ -267,6 +291,8 @@ void check_effect(const TermConfig& term, const VaryingField& field, const std::
     if (!rubs(field.name, row, model)) return friction_advice(field.name, model);
     if (field.name == "body_pos" || field.name == "body_quat")
       if (const auto advice = pose_advice(row, model); !advice.first.empty()) return advice;
+    if (field.name == "geom_size")
+      if (const std::string why = size_advice(row, model); !why.empty()) return {why, kSizedGeoms};
     const auto first = field.values.begin() + element.first;
     if (term.operation == FieldOperation::scale &&
         std::all_of(first, first + element.size, [](double value) { return value == 0; }))
@@ -389,6 +415,9 @@ std::vector<TermExpression> field_assignments(const TermConfig& term, const Task
     for (int k = 0; k < element.size; ++k) {
       const std::vector<TermNumber> range = range_of(term, element, k, names, key);
       if (range.empty()) continue;
+      if (field.name == "geom_size" &&
+          k >= sizes_of(model.geom_type[static_cast<std::size_t>(element.first / field.row)]))
+        continue;
       const double value = field.values[static_cast<std::size_t>(element.first + k)];
       if (is_negative(term, range, value))
         throw InputError(term.where_of("ranges"), key + ".ranges",
@@ -426,7 +455,7 @@ void check_contacts_of(const std::vector<int>& elements, const TermConfig& term,
                        const std::string& key) {
   if (!term.field.empty()) return;  // check_effect() has seen it
   const int first_of_model = maniple::field_named(state_fields(model.sizes), "model_values").first;
-  for (const char* const name : {"geom_friction", "pair_friction"}) {
+  for (const char* const name : {"geom_friction", "pair_friction", "geom_size"}) {
     const VaryingField& field = field_named(model, name);
     const int first = first_of_model + model.sizes.varied.*(field.offset);
     std::vector<std::size_t> rows;
@@ -434,10 +463,13 @@ void check_contacts_of(const std::vector<int>& elements, const TermConfig& term,
       if (model.sizes.varied.*(field.offset) >= 0 && element >= first &&
           element < first + static_cast<int>(field.values.size()))
         rows.push_back(static_cast<std::size_t>((element - first) / field.row));
-    if (rows.empty() ||
-        std::any_of(rows.begin(), rows.end(), [&](std::size_t row) { return rubs(name, row, model); }))
+    const bool sizes = field.name == "geom_size";
+    if (rows.empty() || std::any_of(rows.begin(), rows.end(), [&](std::size_t row) {
+          return sizes ? size_advice(row, model).empty() : rubs(name, row, model);
+        }))
       continue;
-    const auto [why, allowed] = friction_advice(name, model);
+    const auto [why, allowed] = sizes ? std::pair{size_advice(rows[0], model), std::string(kSizedGeoms)}
+                                      : friction_advice(name, model);
     throw InputError(term.where_of("set"), key + ".set",
                      "an event without effect: '" + term.target + "' " + why, allowed);
   }

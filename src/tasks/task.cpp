@@ -222,6 +222,7 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   const double step_dt = step.dt;
   task.step_dt = step_dt;
   task.settle_steps = config.settle_steps;
+  task.reset_raise = config.reset_raise;
   task.terrain = model.terrain;
   task.num_terrains = model.terrain ? 1 : 0;
   task.motion = model.motion;
@@ -277,7 +278,7 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   compile_evaluation(config, model, context, constants, task);
   compile_model_events(config, model, context, constants, task);
   compile_resets(config, model, context, constants, task);
-  mistakes.gather([&] { compile_acceptance(config, context, constants, task); });
+  mistakes.gather([&] { compile_acceptance(config, model, context, constants, task); });
   if (of_actions.count() == 0) mistakes.gather([&] { compile_act(config, model, context, constants, task); });
   task.held_controls = held_controls(model, task);
   compile_intervals(config, model, context, constants, task);

@@ -82,6 +82,7 @@ struct CompiledTask : TaskSizes {
   Derived stepped_needs = Derived::none;
   Derived accept_needs = Derived::none;
   int settle_steps = 0;
+  double reset_raise = 0;          // m
   bool released_at_reset = false;  // what stands in for a last step at a reset is without actuators
 
   // In the order in which they lie in memory.

@@ -55,6 +55,7 @@ std::string task_digest(const CompiledTask& task) {
   for (const Program* program : task.programs())
     if (program != &task.vary || !program->instructions.empty()) sum.add(*program);
   sum.add(static_cast<std::uint64_t>(task.settle_steps));
+  if (task.reset_raise > 0) sum.add(task.reset_raise);
   for (const double value : task.constants) sum.add(value);
   sum.add(static_cast<std::uint64_t>(task.num_memory));
   sum.add(static_cast<std::uint64_t>(task.num_kept));
@@ -72,6 +73,7 @@ std::string task_digest(const CompiledTask& task) {
       sum.add(static_cast<std::uint64_t>(cell.type));
       for (const double value : cell.origin) sum.add(value);
     }
+  if (task.terrain && task.terrain->randomize) sum.add(std::uint64_t{1});
   if (task.motion) {
     sum.add(static_cast<std::uint64_t>(task.motion->numbers_of_frame));
     for (const double value : task.motion->numbers) sum.add(value);

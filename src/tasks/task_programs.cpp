@@ -252,8 +252,15 @@ void compile_resets(const TaskConfig& config, const TaskModel& model, Expression
   task.reset = reset.program(constants);
 }
 
-void compile_acceptance(const TaskConfig& config, ExpressionContext& context, ConstantPool& constants,
-                        CompiledTask& task) {
+void compile_acceptance(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
+                        ConstantPool& constants, CompiledTask& task) {
+  if (config.reset_raise > 0 && config.reset_until.empty())
+    throw InputError(config.where_reset_raise, "task.reset_raise", "found without task.reset_until",
+                     "allowed: with the condition for which states move up");
+  if (config.reset_raise > 0 && std::none_of(model.joints.begin(), model.joints.end(),
+                                             [](const TaskJoint& joint) { return joint.type == joint_free; }))
+    throw InputError(config.where_reset_raise, "task.reset_raise", "found in a model without a free joint",
+                     "allowed: with one, which moves up");
   if (config.reset_until.empty()) return;
   ExpressionCompiler accept(context, Phase::observe);
   const ExpressionCompiler::WithoutDraws without_draws(

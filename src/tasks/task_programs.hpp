@@ -27,8 +27,8 @@ void compile_model_events(const TaskConfig& config, const TaskModel& model, Expr
 void compile_resets(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
                     ConstantPool& constants, CompiledTask& task);
 // Whether a fresh state stays.
-void compile_acceptance(const TaskConfig& config, ExpressionContext& context, ConstantPool& constants,
-                        CompiledTask& task);
+void compile_acceptance(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
+                        ConstantPool& constants, CompiledTask& task);
 // Controls that need more than the table of actions.
 void compile_act(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
                  ConstantPool& constants, CompiledTask& task);

@@ -23,6 +23,8 @@ std::vector<std::string> element_names(const TaskModel& model, ElementKind kind)
       return model.geoms;
     case ElementKind::pairs:
       return model.pairs;
+    case ElementKind::sites:
+      return model.sites;
     case ElementKind::actuators:
       return names_of(model.actuators);
     case ElementKind::sensors:

@@ -42,6 +42,9 @@ void expand_terrain_levels(TaskConfig& config, const TaskModel& model,
     if (variables.contains(kLevels))
       throw InputError(term.where, key, "found a second curriculum of levels", "allowed: one");
     const Terrain& terrain = *model.terrain;
+    if (terrain.randomize)
+      throw InputError(term.where, key, "found a curriculum of levels with terrain.randomize: true",
+                       "allowed: with terrain.randomize: false, as the cell of each episode is drawn there");
     const std::size_t kinds = terrain.types.size();
     const auto of_each = [&](const std::string& value) {
       std::string vector;

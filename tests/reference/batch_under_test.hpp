@@ -68,16 +68,18 @@ class Batch {
     for (const FieldInfo& field : state_fields(model_))
       for (int env = 0; env < kEnvs; ++env) {
         const RandomState& state = states[static_cast<std::size_t>(env)];
-        const std::map<std::string, Numbers> inputs = {{"qpos", state.qpos},
-                                                       {"qvel", state.qvel},
-                                                       {"act", state.act},
-                                                       {"ctrl", state.ctrl},
-                                                       {"qacc_warmstart", state.qacc_warmstart},
-                                                       {"eq_active", or_default(state.eq_active, 0)},
-                                                       {"mocap_pos", or_default(state.mocap_pos, 1)},
-                                                       {"mocap_quat", or_default(state.mocap_quat, 2)},
-                                                       {"time", {state.time}},
-                                                       {"time_residual", {0}}};
+        const std::map<std::string, Numbers> inputs = {
+            {"qpos", state.qpos},
+            {"qvel", state.qvel},
+            {"act", state.act},
+            {"ctrl", state.ctrl},
+            {"qacc_warmstart", state.qacc_warmstart},
+            {"eq_active", or_default(state.eq_active, 0)},
+            {"mocap_pos", or_default(state.mocap_pos, 1)},
+            {"mocap_quat", or_default(state.mocap_quat, 2)},
+            {"ctrl_history", Numbers(static_cast<std::size_t>(model_.nhistory), 0.0)},
+            {"time", {state.time}},
+            {"time_residual", {0}}};
         const auto input = inputs.find(field.name);
         if (input == inputs.end() || input->second.empty()) continue;
         for (int i = 0; i < field.size; ++i)

@@ -104,7 +104,9 @@ class RandomModel {
     if (dice_.chance(0.15)) out_ << " solver=\"CG\"";
     if (cones_ && dice_.chance(0.7)) out_ << " cone=\"elliptic\"";
     if (dice_.chance(0.1)) out_ << " iterations=\"" << 1 + dice_.below(5) << "\"";
-    if (dice_.chance(0.15)) out_ << " density=\"" << dice_.logarithmic(1, 1e3) << "\"";
+    const bool dense = dice_.chance(0.15);
+    if (dense) out_ << " density=\"" << dice_.logarithmic(1, 1e3) << "\"";
+    ellipsoids_ = dense && dice_.chance(0.5);
     if (dice_.chance(0.15)) out_ << " viscosity=\"" << dice_.logarithmic(1e-3, 10) << "\"";
     if (noslip_) out_ << " noslip_iterations=\"4\"";
     if (wild_ && dice_.chance(0.1)) out_ << " tolerance=\"" << dice_.one_of({0.0, 1e-3, 1e-15}) << "\"";
@@ -191,6 +193,7 @@ class RandomModel {
       if (shape > 4 && !convex_) out_ << " contype=\"2\" conaffinity=\"0\"";
       numbers("size", {size(), size(), size()});
     }
+    if (ellipsoids_ && dice_.chance(0.5)) out_ << " fluidshape=\"ellipsoid\"";
     if (dice_.chance(0.7))
       numbers("pos", {dice_.uniform(-0.1, 0.1), dice_.uniform(-0.1, 0.1), dice_.uniform(-0.1, 0.1)});
     if (dice_.chance(0.7))
@@ -574,6 +577,7 @@ class RandomModel {
 
   Dice dice_, path_dice_;
   bool wild_, convex_, cones_, noslip_, field_, held_, has_paths_;
+  bool ellipsoids_ = false;
   std::ostringstream out_;
   std::string text_;
   static constexpr int kMeshes = 2;

@@ -312,8 +312,10 @@ class PairsOfGeoms : public ::testing::Test {
     const Mat3<double> all = one_in(2) ? any_rotation() : right_angle();
     const Vec3<double> origin{number(-1, 1), number(-1, 1), number(-1, 1)};
     const auto radius = [&](int mesh) { return mujoco_.radius(geom_mesh, mesh); };
-    c.pose1 = {origin, all * mat1, c.size1, mesh1, radius(mesh1), meshes_.box(mesh1)};
-    c.pose2 = {origin + all * pos, all * mat2, c.size2, mesh2, radius(mesh2), meshes_.box(mesh2)};
+    c.pose1 = {origin, all * mat1,    {c.size1[0], c.size1[1], c.size1[2]},
+               mesh1,  radius(mesh1), meshes_.box(mesh1)};
+    c.pose2 = {origin + all * pos, all * mat2,        {c.size2[0], c.size2[1], c.size2[2]}, mesh2,
+               radius(mesh2),      meshes_.box(mesh2)};
   }
 
   // A shape over a height field, and sometimes beside it or in its base.
@@ -329,10 +331,11 @@ class PairsOfGeoms : public ::testing::Test {
                                                                                         : number(0.5, 1.05));
     const Mat3<double> all = one_in(2) ? any_rotation() : right_angle();
     const Vec3<double> origin{number(-1, 1), number(-1, 1), number(-1, 1)};
-    c.pose1 = {origin, all, c.size1, id, mujoco_.radius(geom_hfield, id), nullptr};
+    c.pose1 = {origin, all, {c.size1[0], c.size1[1], c.size1[2]}, id, mujoco_.radius(geom_hfield, id),
+               nullptr};
     c.pose2 = {origin + all * Vec3<double>{x, y, mujoco_.height_at(id, x, y) + up},
                all * mat,
-               c.size2,
+               {c.size2[0], c.size2[1], c.size2[2]},
                mesh,
                mujoco_.radius(geom_mesh, mesh),
                meshes_.box(mesh)};
@@ -351,7 +354,7 @@ GeomPose<double> rotated(const GeomPose<double>& pose, const double* size, const
   return {pose.pos + cross(by, pose.pos),
           {m.xx + change.xx, m.xy + change.xy, m.xz + change.xz, m.yx + change.yx, m.yy + change.yy,
            m.yz + change.yz, m.zx + change.zx, m.zy + change.zy, m.zz + change.zz},
-          size,
+          {size[0], size[1], size[2]},
           pose.data,
           pose.rbound,
           pose.aabb};
@@ -491,14 +494,14 @@ void expect_lanes_like_alone(const Meshes<T>& meshes, int types, std::vector<Pai
     const Mat3<double>& m = p.mat;
     return GeomPose<T>{{t(p.pos.x), t(p.pos.y), t(p.pos.z)},
                        {t(m.xx), t(m.xy), t(m.xz), t(m.yx), t(m.yy), t(m.yz), t(m.zx), t(m.zy), t(m.zz)},
-                       size,
+                       {size[0], size[1], size[2]},
                        p.data,
                        t(p.rbound),
                        meshes.box(p.data)};
   };
   GeomPose<V> pose1, pose2;
   const auto copy_shape = [&](GeomPose<V>& to, const GeomPose<double>& from, const T* size) {
-    to.size = size;
+    for (int k = 0; k < 3; ++k) to.size[k] = V(size[k]);
     to.data = from.data;
     to.rbound = static_cast<T>(from.rbound);
     to.aabb = meshes.box(from.data);
@@ -567,6 +570,8 @@ TEST_F(PairsOfGeoms, InSinglePrecision) {
         for (int k = 0; k < 3; ++k) {
           c.size1[k] = size1[k] = static_cast<float>(c.size1[k]);
           c.size2[k] = size2[k] = static_cast<float>(c.size2[k]);
+          c.pose1.size[k] = c.size1[k];
+          c.pose2.size[k] = c.size2[k];
         }
         const auto single = [this](const GeomPose<double>& p, const float* size) {
           const auto t = [](double x) { return static_cast<float>(x); };
@@ -574,7 +579,7 @@ TEST_F(PairsOfGeoms, InSinglePrecision) {
           return GeomPose<float>{
               {t(p.pos.x), t(p.pos.y), t(p.pos.z)},
               {t(m.xx), t(m.xy), t(m.xz), t(m.yx), t(m.yy), t(m.yz), t(m.zx), t(m.zy), t(m.zz)},
-              size,
+              {size[0], size[1], size[2]},
               p.data,
               t(p.rbound),
               single_meshes_.box(p.data)};

@@ -47,6 +47,7 @@ const std::vector<ModelCase>& model_cases() {
       {"equality", "", "equality.xml"},
       {"gripper", "", "gripper.xml"},
       {"fluid", "", "fluid.xml"},
+      {"ellipsoids", "", "ellipsoids.xml"},
       {"sensors", "", "sensors.xml"},
       {"rangefinders", "", "rangefinders.xml"},
       {"measures", "", "measures.xml"},

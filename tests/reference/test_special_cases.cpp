@@ -119,6 +119,55 @@ TEST_F(SpecialCases, AdhesionPullsAtWhatTouches) {
   }
 }
 
+// Delays of less than a time step, of whole steps, between steps and beyond what is remembered, with each
+// interpolation; controls that change with every step. The time step is a power of two, so that MuJoCo's
+// times are exact.
+TEST_F(SpecialCases, ActuatorsWithDelays) {
+  for (const char* integrator : {"Euler", "RK4", "implicitfast"}) {
+    SCOPED_TRACE(integrator);
+    std::ostringstream text;
+    text << "<mujoco><option timestep='0.0078125' integrator='" << integrator << "'/><worldbody>";
+    std::ostringstream actuators;
+    int number = 0;
+    for (const char* interp : {"zoh", "linear", "cubic"})
+      for (const double steps : {0.4, 1.0, 1.5, 3.0, 4.25, 5.0, 9.5}) {
+        const std::string joint = "j" + std::to_string(number++);
+        text << "<body pos='" << number << " 0 0'><joint name='" << joint
+             << "' axis='0 1 0' damping='.3'/><geom size='.1' pos='.2 0 0' contype='0' "
+                "conaffinity='0'/></body>";
+        const char* const kind = number % 3 == 0 ? "general" : number % 3 == 1 ? "position" : "general";
+        actuators << "<" << kind << " joint='" << joint << "' delay='" << steps * 0.0078125
+                  << "' nsample='5' interp='" << interp << "'"
+                  << (number % 3 == 0 ? " ctrlrange='-.8 .8' ctrllimited='true'"
+                      : number % 3 == 1
+                          ? " kp='5' kv='.5'"
+                          : " dyntype='filter' dynprm='.03' gaintype='affine' gainprm='1 0 -.2'")
+                  << "/>";
+      }
+    text << "</worldbody><actuator>" << actuators.str()
+         << "<motor joint='j0' nsample='3'/></actuator></mujoco>";
+    load(text.str());
+    const mjModel& m = *mujoco_.model;
+    const oracle::DataPointer data = oracle::make_data(m);
+    RandomState start = states(1)[0];
+    oracle::set_state(m, data.get(), start);
+    Batch<double> batch(imported_);
+    batch.set(std::vector<RandomState>(kEnvs, start));
+    Dice dice(2);
+    for (int step = 0; step < 30; ++step) {
+      Numbers ctrl;
+      for (int i = 0; i < m.nu; ++i) ctrl.push_back(dice.uniform(-1, 1));
+      std::copy(ctrl.begin(), ctrl.end(), data->ctrl);
+      batch.set_field("ctrl", std::vector<Numbers>(kEnvs, ctrl));
+      mj_step(&m, data.get());
+      batch.run_step();
+      const Numbers expected(data->qvel, data->qvel + m.nv), ours = batch.state("qvel", kEnvs - 1);
+      ASSERT_LE(difference(ours, expected, 1 + largest(expected)), 1e-12)
+          << "step " << step << numbers_text(ours, expected);
+    }
+  }
+}
+
 // M keeps the rows of simple dofs diagonal, whatever a tendon with armature couples, and so does M - h*qDeriv
 // for all integrators but implicit.
 TEST_F(SpecialCases, TendonsCoupleSimpleDofs) {

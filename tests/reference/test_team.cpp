@@ -271,6 +271,7 @@ const std::vector<TeamCase> kCases = {
     {{"hand_pushed", "", "hand.xml"}, "implicitfast", 0, true},
     {{"fluid", "", "fluid.xml"}, "implicitfast"},
     {{"fluid", "", "fluid.xml"}, "implicit"},
+    {{"ellipsoids", "", "ellipsoids.xml"}, "implicit"},
     {{"tree", "", "tree.xml"}, "implicit"},
     {{"contacts", "", "contacts.xml"}, ""},
     {{"contacts_overflow", "", "contacts.xml"}, "", 3},

@@ -31,12 +31,52 @@ FieldOfMujoco field_of(mjModel& m, const std::string& name) {
                                               {"dof_damping", {m.dof_damping, 1}},
                                               {"dof_armature", {m.dof_armature, 1}},
                                               {"dof_frictionloss", {m.dof_frictionloss, 1}},
+                                              {"geom_pos", {m.geom_pos, 3}},
+                                              {"geom_quat", {m.geom_quat, 4}},
+                                              {"geom_size", {m.geom_size, 3}},
                                               {"geom_friction", {m.geom_friction, 3}},
+                                              {"site_pos", {m.site_pos, 3}},
                                               {"pair_friction", {m.pair_friction, 5}},
                                               {"actuator_gainprm", {m.actuator_gainprm, mjNGAIN}},
                                               {"actuator_biasprm", {m.actuator_biasprm, mjNBIAS}},
                                               {"actuator_forcerange", {m.actuator_forcerange, 2}}}
       .at(name);
+}
+
+// The radius of the sphere around a geom of these sizes, as the compiler computes it; 0: its sizes do not
+// say.
+double radius_of(int type, const mjtNum* size) {
+  switch (type) {
+    case mjGEOM_SPHERE:
+      return size[0];
+    case mjGEOM_CAPSULE:
+      return size[0] + size[1];
+    case mjGEOM_CYLINDER:
+      return std::hypot(size[0], size[1]);
+    case mjGEOM_ELLIPSOID:
+      return std::max({size[0], size[1], size[2]});
+    case mjGEOM_BOX:
+      return std::hypot(size[0], size[1], size[2]);
+    default:
+      return 0;
+  }
+}
+
+// What libmujoco has computed from poses and sizes of geoms and sites and mj_setConst leaves as it is: which
+// frames are those of bodies, and the spheres and boxes by which it finds pairs, boxes here so large that
+// they hide none.
+void forget_places(mjModel& m) {
+  for (int g = 0; g < m.ngeom; ++g) {
+    m.geom_sameframe[g] = mjSAMEFRAME_NONE;
+    const double radius = radius_of(m.geom_type[g], m.geom_size + 3 * g);
+    if (radius == 0) continue;
+    m.geom_rbound[g] = radius;
+    mju_zero(m.geom_aabb + 6 * g, 3);
+    for (int k = 3; k < 6; ++k) m.geom_aabb[6 * g + k] = radius;
+  }
+  for (int i = 0; i < m.nsite; ++i) m.site_sameframe[i] = mjSAMEFRAME_NONE;
+  for (int i = 0; i < m.nbvhstatic; ++i)
+    for (int k = 3; k < 6; ++k) m.bvh_aabb[6 * i + k] += 1;
 }
 
 // Other values for a field of an environment: numbers of a row that vary, row by row.
@@ -59,9 +99,14 @@ Numbers drawn(const VaryingField& field, const mjModel& m, std::mt19937_64& gene
     } else if (field.name == "body_ipos") {
       // libmujoco refuses it where a body's rows of the inertia matrix are kept
       if (m.body_mass[row] > 0 && m.body_simple[row] == 0) x += 0.04 * uniform(generator) - 0.02;
-    } else if (field.name == "body_pos") {
+    } else if (field.name == "geom_size") {
+      const mjtNum *const size = field.values.data() + i - k,
+                          other[3] = {k == 0 ? 1.0 : 0, k == 1 ? 1.0 : 0, k == 2 ? 1.0 : 0};
+      // where the shape has such a size
+      if (size[k] > 0 && radius_of(m.geom_type[row], other) > 0) x *= 0.85 + 0.3 * uniform(generator);
+    } else if (field.name == "body_pos" || field.name == "geom_pos" || field.name == "site_pos") {
       x += 0.04 * uniform(generator) - 0.02;
-    } else if (field.name == "body_quat") {
+    } else if (field.name == "body_quat" || field.name == "geom_quat") {
       x += 0.2 * uniform(generator) - 0.1;
       if (k == 3) mju_normalize4(values.data() + i - k);
     } else if (field.name == "dof_frictionloss") {
@@ -114,11 +159,21 @@ std::vector<VariedCase> varied_cases() {
       {{"patches", "", "patches.xml"}, {}},
       {{"hopper", "gymnasium", "envs/mujoco/assets/hopper.xml"}, {}},
       {{"ant", "gymnasium", "envs/mujoco/assets/ant.xml"}, {}},
+      {{"connects", "", "connects.xml"}, {"body_pos", "body_quat", "site_pos"}},
+      {{"rangefinders", "", "rangefinders.xml"}, {}},
+      {{"measures", "", "measures.xml"}, {}},
+      {{"boxes", "", "boxes.xml"}, {}},
+      {{"cones", "", "cones.xml"}, {}},
       {{"dm_humanoid", "dm_control", "suite/humanoid.xml"}, {}},
       {{"g1_feet", "mjlab", "asset_zoo/robots/unitree_g1/xmls/g1.xml", ModelCase::nothing,
         ModelCase::under_feet},
        {}},
   };
+  // what says where geoms and sites are without poses of bodies that vary
+  for (const char* const file : {"spatial_tendons", "site_actuators", "sensors", "equality", "measures"}) {
+    cases.push_back({{std::string(file) + "_places", "", std::string(file) + ".xml"},
+                     {"geom_pos", "geom_quat", "geom_size", "site_pos"}});
+  }
   // each field alone, so that every combination with fields that do not vary is met
 #define MANIPLE_FIELD(field, ...)            \
   for (ModelCase model : {contacts, tree}) { \
@@ -193,6 +248,7 @@ class VariedModels : public ::testing::TestWithParam<VariedCase> {
       // what follows from them is written by set_const, wherever it is read
       for (std::size_t i = static_cast<std::size_t>(varied_elements(sizes)); i < rows_[env].size(); ++i)
         rows_[env][i] = std::numeric_limits<double>::quiet_NaN();
+      if (varies_places(sizes) || sizes.varied.site_pos >= 0) forget_places(own);
       mj_setConst(&own, oracle::make_data(own).get());
     }
     data_.reset(mj_makeData(&m));  // all of them have the same sizes
@@ -227,6 +283,10 @@ TEST_P(VariedModels, HaveMujocosConstants) {
   load("implicitfast");
   const auto checked = batch<Lanes<double>>();
   const VariedOffsets& varied = imported_.sizes.varied;
+  const mjModel& compiled = *mujoco_.model;
+  for (int g = 0; g < compiled.ngeom; ++g)
+    if (const double radius = radius_of(compiled.geom_type[g], compiled.geom_size + 3 * g); radius > 0)
+      EXPECT_NEAR(radius, compiled.geom_rbound[g], 1e-14);
   for (int env = 0; env < kEnvs; ++env) {
     const mjModel& m = *models_[static_cast<std::size_t>(env)];
     EXPECT_EQ(checked.state("qpos", env), states_[static_cast<std::size_t>(env)].qpos);
@@ -240,6 +300,8 @@ TEST_P(VariedModels, HaveMujocosConstants) {
     check("body_subtreemass", varied.body_subtreemass, m.body_subtreemass, m.nbody);
     check("body_invweight0", varied.body_invweight0, m.body_invweight0, 2 * m.nbody);
     check("dof_M0", varied.dof_M0, m.dof_M0, m.nv);
+    check("geom_rbound", varied.geom_rbound, m.geom_rbound, m.ngeom);
+    check("tendon_length0", varied.tendon_length0, m.tendon_length0, m.ntendon);
     if (varied.limit_invweight < 0) continue;
     for (int r = 0; r < imported_.sizes.nlimit; ++r) {
       const auto at = static_cast<std::size_t>(r);

@@ -40,17 +40,21 @@ def read(file):
     recorded = {field: values[()] for field, values in file["trajectory"].items() if field != "variables"}
     for field in ("due", "left"):
         recorded[field] = file[f"trajectory/variables/{field}"][()][..., 0]
+    if "episode_metric" in recorded:
+        names = file["trajectory/episode_metric"].attrs["names"].split("\n")
+        recorded["episode_metric"] = recorded["episode_metric"][..., [names.index(f"metric_{name}") for name in METRICS]]
     return model_of(file), recorded
 
 
 FIELDS = "qpos, qvel, mocap_pos, qacc_warmstart, model_values, variables/due, variables/left, action, observation, " \
-         "critic_observation, reward_term, terminated, truncated"
+         "critic_observation, reward_term, episode_metric, terminated, truncated"
+METRICS = ["object_height", "position_error", "at_goal", "episode_success"]
 
 
 @pytest.fixture(scope="module")
 def rollout(maniple, tmp_path_factory):
-    """Arms that move far, some of them down to the floor; some of the cubes begin between the fingers, and goals are drawn
-    again soon."""
+    """Arms that move far, some of them down to the floor; some of the cubes begin between the fingers, and goals, near
+    which they are, are drawn again soon."""
     directory = tmp_path_factory.mktemp("lift_cube_yam")
     random = np.random.default_rng(5)
     action = random.normal(0, 4, (ENVS, 1, 7)) + random.uniform(-1, 1, (ENVS, STEPS, 7))
@@ -63,6 +67,7 @@ def rollout(maniple, tmp_path_factory):
             "initial_state.source=task", "control.source=file", f"control.file={directory}/given.h5",
             "task.variables.left.reset=uniform(0.1, 0.8)",
             "task.resets.1.expression=uniform(0, 1) < 0.6 ? [0.2553, 0, 0.2018, 1, 0, 0, 0] : new_pose",
+            "task.definitions.new_goal=[uniform(0.22, 0.34), uniform(-0.05, 0.05), uniform(0.16, 0.26)]",
             *(f"task.observations.{i}.noise=~" for i in range(4)), "output.trajectory.every=1",
             f"output.trajectory.fields=[{FIELDS}]", f"output.directory={directory}/run", ranks=2)
     with h5py.File(directory / "run/results.h5") as file:
@@ -150,6 +155,8 @@ class Environment:
         self.contacts = Contacts(config.scene.sensors[0], ENVS, 1)
         self.scene = {**self.entities, "ee_ground_collision": self.contacts}
         self.command = commands.LiftingCommand.__new__(commands.LiftingCommand)
+        self.command.cfg, self.command.object, self.command.metrics = config.commands["lift_height"], self.entities["cube"], {}
+        self.command.episode_success = tensor(np.zeros(ENVS))
         self.command_manager = types.SimpleNamespace(get_term=lambda _: self.command)
         self.action_manager = types.SimpleNamespace(action=None, prev_action=None)
         for term in [*config.rewards.values(), *(t for g in config.observations.values() for t in g.terms.values())]:
@@ -238,7 +245,7 @@ def test_terms_are_those_of_mjlab(config, rollout, monkeypatch):
     assert recorded["reward_term"].shape[-1] == len(rewards)
     assert list(config.terminations) == ["time_out", "ee_ground_collision"]
     alive = np.ones(ENVS, bool)
-    compared, ends, drawn, rounded, held, largest = 0, 0, 0, 0, 0, np.zeros(len(rewards))
+    compared, ends, drawn, rounded, held, largest, reached = 0, 0, 0, 0, 0, np.zeros(len(rewards)), []
     environment.action_manager.action = tensor(np.zeros_like(recorded["action"][:, 0]))
     goal = lambda step: tensor(recorded["mocap_pos"][:, step, :3])
     for step in range(STEPS + 1):
@@ -261,6 +268,16 @@ def test_terms_are_those_of_mjlab(config, rollout, monkeypatch):
             environment.action_manager.prev_action = environment.action_manager.action
             environment.action_manager.action = tensor(recorded["action"][:, step])
             environment.command.target_pos = goal(step - 1)  # as the policy saw it
+            # the command's metrics; where a goal was drawn after the step before, none has been reached
+            if step > 1:
+                environment.command.episode_success[recorded["due"][:, step - 1] > 0] = 0
+            environment.command._update_metrics()
+            assert list(environment.command.metrics) == METRICS
+            for i, metric in enumerate(METRICS):
+                value = np.asarray(environment.command.metrics[metric], dtype=float)
+                np.testing.assert_allclose(recorded["episode_metric"][same, step, i], value[same], rtol=1e-8, atol=1e-10,
+                                           err_msg=f"{metric} at {step}")
+            reached.append((recorded["episode_metric"][same, step, 2:] * [2, 1]).sum(axis=1))
             same &= ~ended  # the state is that of the next episode
             for i, (title, term) in enumerate(rewards.items()):
                 value = environment.value(term) * term.weight * environment.step_dt
@@ -284,6 +301,8 @@ def test_terms_are_those_of_mjlab(config, rollout, monkeypatch):
         held += (alive & (environment.cube_touched() > 0)).sum()
     assert compared > 0.5 * ENVS * STEPS and ends > 3 and drawn > ENVS / 2 and rounded < 0.1 * compared and held > ENVS
     assert (largest > 1e-6).all(), dict(zip(rewards, largest))
+    # never at the goal, there before but no more, there now
+    assert {0, 1, 3} == set(np.concatenate(reached)) and min(counts := [np.sum(np.concatenate(reached) == k) for k in (0, 1, 3)]) > 10, counts
     assert config.episode_length_s / environment.step_dt == pytest.approx(1000)
 
 

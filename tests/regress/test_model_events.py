@@ -45,7 +45,7 @@ MODEL = """
 </mujoco>
 """
 FIELDS = ["gravity", "qpos0", "body_pos", "body_quat", "body_mass", "body_ipos", "dof_damping", "dof_armature",
-          "dof_frictionloss", "geom_friction", "actuator_gainprm", "actuator_biasprm", "jnt_range", "jnt_stiffness", "actuator_forcerange"]
+          "dof_frictionloss", "geom_pos", "geom_quat", "geom_size", "geom_friction", "actuator_gainprm", "actuator_biasprm", "jnt_range", "jnt_stiffness", "actuator_forcerange"]
 EVENTS = """
     feet: {field: geom_friction, geoms: [".*_foot", floor], mode: startup, operation: abs, ranges: [.3, 1.2],
            shared_random: true}
@@ -57,6 +57,10 @@ EVENTS = """
     kd: {field: actuator_kd, actuators: [".*"], mode: startup, operation: scale, ranges: [.5, 2], shared_random: true}
     hips: {field: body_pos, bodies: [".*_thigh"], mode: startup, operation: add, ranges: [-.02, .02]}
     bent: {set: "body_quat[left_shin]", mode: reset, expression: "3 * quat_from_euler(uniform(-.2, .2), 0, .1)"}
+    shapes: {field: geom_size, geoms: [".*_foot", trunk], mode: reset, operation: scale, ranges: [.8, 1.2]}
+    places: {field: geom_pos, geoms: [".*_foot", floor], mode: startup, operation: add, ranges: {0: [-.02, .02], 2: [-.01, .01]}}
+    turned: {set: "geom_quat[right_foot]", mode: reset,
+             expression: "2 * quat_mul(quat_from_euler(0, uniform(-.2, .2), .1), default_geom_quat[right_foot])"}
     zero: {field: qpos0, joints: [".*_knee"], mode: startup, operation: add, ranges: [-.1, .1]}
     damping: {field: dof_damping, joints: [".*_(hip|knee)"], mode: reset, operation: scale,
               distribution: log_uniform, ranges: [.5, 2]}
@@ -66,6 +70,16 @@ EVENTS = """
     springs: {field: jnt_stiffness, joints: [".*_hip"], mode: startup, operation: abs, ranges: [0, 9]}
     motors: {field: actuator_forcerange, actuators: [".*"], mode: reset, operation: scale, ranges: [.5, 1]}
     tilt: {field: gravity, mode: interval, every: .1, operation: add, ranges: {0: [-1, 1]}}
+"""
+# Few fields, so that each is seen to be at hand wherever contacts are looked for.
+HIPS = """
+    hips: {field: body_pos, bodies: [".*_thigh"], mode: startup, operation: add, ranges: [-.02, .02]}
+"""
+SHAPES = """
+    shapes: {field: geom_size, geoms: [".*_foot"], mode: reset, operation: scale, ranges: [.8, 1.2]}
+"""
+PLACES = """
+    places: {field: geom_pos, geoms: [".*_foot", floor], mode: reset, operation: add, ranges: {0: [-.02, .02], 2: [-.01, .01]}}
 """
 TASK = """
 model: {{file: {model}}}
@@ -117,6 +131,7 @@ def of_model(observation, model):
              "body_mass": (model.nbody,), "body_ipos": (model.nbody, 3),
              "dof_damping": (model.nv,), "dof_armature": (model.nv,), "dof_frictionloss": (model.nv,),
              "jnt_range": (model.njnt, 2), "jnt_stiffness": (model.njnt,), "actuator_forcerange": (model.nu, 2),
+             "geom_pos": (model.ngeom, 3), "geom_quat": (model.ngeom, 4), "geom_size": (model.ngeom, 3),
              "geom_friction": (model.ngeom,), "actuator_gainprm": (model.nu, 3), "actuator_biasprm": (model.nu, 3)}
     fields, at = {}, 0
     for name in FIELDS:
@@ -133,18 +148,26 @@ def own_model(fields):
     model.opt.tolerance, model.opt.ls_tolerance = 1e-15, 1e-10
     model.opt.gravity[:] = fields["gravity"]
     model.geom_friction[:, 0] = fields["geom_friction"]
-    model.body_quat[:] = fields["body_quat"] / np.linalg.norm(fields["body_quat"], axis=1, keepdims=True)
-    for name in ("qpos0", "body_pos", "body_mass", "body_ipos", "dof_damping", "dof_armature", "dof_frictionloss", "jnt_range",
+    for name in ("body_quat", "geom_quat"):
+        getattr(model, name)[:] = fields[name] / np.linalg.norm(fields[name], axis=1, keepdims=True)
+    for name in ("qpos0", "body_pos", "geom_pos", "geom_size", "body_mass", "body_ipos", "dof_damping", "dof_armature", "dof_frictionloss", "jnt_range",
                  "jnt_stiffness", "actuator_forcerange"):
         getattr(model, name)[:] = fields[name]
     for name in ("actuator_gainprm", "actuator_biasprm"):
         getattr(model, name)[:, :3] = fields[name]
+    # what mj_setConst leaves as it is: the spheres, and the boxes, here large ones, by which pairs are found
+    model.geom_sameframe[:] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
+    capsules = model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE
+    model.geom_rbound[capsules] = model.geom_size[capsules, :2].sum(axis=1)
+    model.geom_aabb[:, 3:] += 1
+    model.bvh_aabb[:, 3:] += 1
     mujoco.mj_setConst(model, mujoco.MjData(model))
     return model
 
 
-def test_steps_are_those_of_an_own_model(maniple, deck, tmp_path):
-    run = rollout(maniple, deck(), tmp_path / "run")
+@pytest.mark.parametrize("events", [EVENTS, HIPS, SHAPES, PLACES], ids=["all", "hips", "shapes", "places"])
+def test_steps_are_those_of_an_own_model(maniple, deck, tmp_path, events):
+    run = rollout(maniple, deck(events=events), tmp_path / "run")
     plain = mujoco.MjModel.from_xml_string(MODEL)
     fields = of_model(run["observation"], plain)
     compared = touched = 0
@@ -176,6 +199,25 @@ def test_observations_show_what_an_interval_did(maniple, deck, tmp_path):
     np.testing.assert_allclose(run["observation"][..., 1], height, rtol=0, atol=1e-12)
     lifted = np.diff(height, axis=1) > .5
     assert lifted[:, 4].all() and not lifted[:, :4].any()  # after 5 steps of 0.02 s
+
+
+def test_sites_are_where_each_environment_has_them(maniple, deck, tmp_path):
+    model = MODEL.replace('<body name="left_shin" pos="0 0 -.2">', '<body name="left_shin" pos="0 0 -.2"><site name="tip" pos=".1 0 -.2"/>')
+    model = model.replace("  <actuator>", '  <sensor><framepos objtype="site" objname="tip"/></sensor>\n  <actuator>')
+    path = deck(events='\n    tips: {field: site_pos, sites: [tip], mode: reset, operation: add, ranges: [-.05, .05]}', model=model,
+                observed=["site_pos", "site_xpos[tip]", "sensordata"])
+    run = rollout(maniple, path, tmp_path / "run")
+    own = mujoco.MjModel.from_xml_string(model)
+    own.site_sameframe[:] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
+    data = mujoco.MjData(own)
+    for env in range(0, 40, 3):
+        for step in range(0, 60, 7):
+            observed, data.qpos[:] = run["observation"][env, step], run["qpos"][env, step]
+            own.site_pos[0] = observed[:3]
+            mujoco.mj_forward(own, data)
+            np.testing.assert_allclose(observed[3:6], data.site_xpos[0], rtol=0, atol=1e-12)
+            np.testing.assert_allclose(observed[6:], data.sensordata, rtol=0, atol=1e-12)
+    assert len(np.unique(run["observation"][:, 0, 0])) == 40
 
 
 def test_draws(maniple, deck, tmp_path):
@@ -259,8 +301,12 @@ def test_nothing_is_kept_of_a_model_that_does_not_vary(maniple, deck, tmp_path):
 
 
 @pytest.mark.parametrize("event, expected", [
+    ("{field: geom_margin, geoms: [floor], mode: startup, operation: scale, ranges: [1, 2]}",
+     ["geom_margin", "cannot vary", "allowed:", "geom_friction", "body_mass"]),
     ("{field: geom_size, geoms: [floor], mode: startup, operation: scale, ranges: [1, 2]}",
-     ["geom_size", "cannot vary", "allowed:", "geom_friction", "body_mass"]),
+     ["without effect", "geom_size of 'floor' does not count: it is a plane", "spheres, capsules"]),
+    ("{field: geom_size, geoms: [left_foot], mode: startup, operation: add, ranges: [-1, 0]}", ["push.ranges", "[-1, 0]", "leaves 0 of 'left_foot'"]),
+    ("{field: site_pos, sites: [tip], mode: startup, operation: add, ranges: [0, 1]}", ["'site_pos' in a model without sites"]),
     ("{field: body_mas, bodies: [torso], mode: startup, operation: scale, ranges: [1, 2]}", ["did you mean 'body_mass'"]),
     ("{field: body_mass, bodies: [torso], mode: startup, operation: scale, ranges: [2, 1]}",
      ["push.ranges", "[2, 1]", "low <= high"]),
@@ -294,7 +340,8 @@ def test_nothing_is_kept_of_a_model_that_does_not_vary(maniple, deck, tmp_path):
     ("{field: body_pos, bodies: [torso], mode: startup, operation: add, ranges: [0, 1]}",
      ["without effect", "body_pos of 'torso' does not count", "qpos['root']"]),
     ("{set: \"qpos[left_hip]\", expression: \"1\", mode: startup}", ["fields of the model"]),
-    ("{set: \"geom_size[floor]\", expression: \"1\", mode: startup}", ["unknown name 'geom_size'"]),
+    ("{set: \"geom_size[floor]\", expression: \"1\", mode: startup}", ["without effect", "'geom_size[floor]' does not count: it is a plane"]),
+    ("{set: \"geom_margin[floor]\", expression: \"1\", mode: startup}", ["unknown name 'geom_margin'"]),
 ])
 def test_refused(maniple, deck, tmp_path, event, expected):
     path = deck(events=f"\n    push: {event}", observed=["qpos"])

@@ -285,6 +285,17 @@ def test_one_run_at_a_time(maniple, tmp_path):
     assert not list(directory.glob("checkpoints/*.superseded"))
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_that_ends_a_bench_leaves_no_lock(maniple, tmp_path, number):
+    directory, log = tmp_path / "run", tmp_path / "log"
+    process = maniple.start("bench", *ARM[:2], "bench.steps=100000000", f"output.directory={directory}", ranks=0, log=log)
+    maniple.wait_for(lambda: os.path.islink(directory / "run.lock"), "the lock", process=process)
+    process.send_signal(number)
+    assert process.wait(timeout=60) == -number
+    assert not list(directory.glob("run.lock*"))
+    assert f"bench was ended by {number.name}, before it was done" in log.read_text()
+
+
 def test_one_start_at_a_time_decides_about_an_old_lock(maniple, preload, tmp_path):
     """The first is held between its look at the old lock and taking it over; the second must not take it meanwhile, or
     the first would take the lock of the second."""

@@ -14,7 +14,7 @@ MODELS = {
                   "inverted_pendulum point pusher reacher swimmer walker2d walker2d_v5"),
     "dm_control": ("suite", "acrobot ball_in_cup cartpole cheetah dog finger fish hopper humanoid humanoid_CMU lqr "
                    "manipulator pendulum point_mass quadruped reacher stacker swimmer walker"),
-    "mjlab": ("asset_zoo/robots", "unitree_g1/xmls/g1 unitree_go1/xmls/go1"),
+    "mjlab": ("asset_zoo/robots", "unitree_g1/xmls/g1 unitree_go1/xmls/go1 i2rt_yam/xmls/yam"),
 }
 TABLE = re.compile(r"^\| package \|.*\n(?:\|.*\n)+", re.M)
 
@@ -129,12 +129,12 @@ ELEMENTS = {
                     *(f'<freejoint/><geom type="{shape}" size=".1 .1 .1"/>' for shape in ("box", "cylinder", "ellipsoid")))
              + [mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh" contype="0" conaffinity="0"/>'),
                 mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh"/>'),
-                mjcf(sections=FIELD, world='<geom type="hfield" hfield="field"/>')],
+                mjcf(sections=FIELD, world='<geom type="hfield" hfield="field"/>'),
+                mjcf(sections='<option density="1"/>', inside='<geom size=".1" fluidshape="ellipsoid"/>')],
              {mjcf('<option solver="PGS"/>', world='<body pos="2 0 2"><freejoint/><geom size=".1" condim="4"/></body>'):
               "simulation.solver=Newton",
               mjcf(sections=WIDE_MESH, inside='<geom type="mesh" mesh="mesh"/>'): "model.contacts=false",
-              mjcf(sections=FIELD.replace('nrow="2"', 'nrow="1"'), world='<geom type="hfield" hfield="field"/>'): None,
-              mjcf(sections='<option density="1"/>', inside='<geom size=".1" fluidshape="ellipsoid"/>'): None}),
+              mjcf(sections=FIELD.replace('nrow="2"', 'nrow="1"'), world='<geom type="hfield" hfield="field"/>'): None}),
     "site, camera, light": ([mjcf(inside='<camera/><light/><site type="box" size=".1 .1 .1"/>')], {}),
     "contact": (sections('<contact><pair geom1="floor" geom2="ball"/><exclude body1="body" body2="tip"/></contact>'), {}),
     "equality": ([mjcf(f'<tendon><fixed name="tendon"><joint joint="joint" coef="1"/></fixed></tendon><equality>{text}</equality>',
@@ -155,12 +155,13 @@ ELEMENTS = {
                            '<cylinder joint="slide" timeconst=".1"/><general joint="joint" gaintype="affine" biastype="affine"/>'
                            '<general joint="joint" dyntype="filterexact" dynprm=".1"/>',
                            '<muscle joint="joint" lengthrange="0 1"/>', '<motor site="site"/>',
+                           '<motor joint="joint" delay=".1" nsample="20"/>',
                            '<motor site="site" refsite="site" gear="1 0 0 0 0 0"/>',
                            '<motor cranksite="site" slidersite="site" cranklength="1"/>', '<adhesion body="tip" ctrlrange="0 1"/>')
                  + sections('<tendon><fixed name="t"><joint joint="joint" coef="1"/></fixed></tendon>'
                             '<actuator><motor tendon="t"/></actuator>'),
                  {model: None for model in actuators('<general joint="joint" dyntype="user"/>',
-                                                  '<motor joint="joint" delay=".1" nsample="20"/>')}),
+                                                  '<pid joint="joint" input="pos"/>')}),
     "sensor": (sections('<sensor><gyro site="site"/><framepos objtype="body" objname="tip"/><jointpos joint="joint"/>'
                         '<subtreecom body="body"/><touch site="site"/><clock/>'
                         '<rangefinder site="site" data="dist point"/><e_kinetic/><e_potential/>'

@@ -29,7 +29,7 @@ MANIPLE_FUNCTION GeomPose<ScalarOf<V>> pose_of_lane(const GeomPose<V>& pose, int
   const Mat3<V>& m = pose.mat;
   return {vector_of_lane(pose.pos, lane),
           {of(m.xx), of(m.xy), of(m.xz), of(m.yx), of(m.yy), of(m.yz), of(m.zx), of(m.zy), of(m.zz)},
-          pose.size,
+          {of(pose.size[0]), of(pose.size[1]), of(pose.size[2])},
           pose.data,
           pose.rbound,
           pose.aabb};
@@ -59,27 +59,43 @@ MANIPLE_FUNCTION void find_alone(const GeomPose<V>& pose1, const GeomPose<V>& po
 
 // Where the spheres of these radii around two geoms overlap.
 template <class V>
-MANIPLE_FUNCTION MaskOf<V> spheres_overlap(const GeomPose<V>& pose1, ScalarOf<V> radius1,
-                                           const GeomPose<V>& pose2, ScalarOf<V> radius2, V margin) {
+MANIPLE_FUNCTION MaskOf<V> spheres_overlap(const GeomPose<V>& pose1, V radius1, const GeomPose<V>& pose2,
+                                           V radius2, V margin) {
   const Vec3<V> difference = pose2.pos - pose1.pos;
-  const V bound = V(radius1 + radius2) + margin;
+  const V bound = (radius1 + radius2) + margin;
   return dot(difference, difference) <= bound * bound;
 }
 // find_alone() where they do.
 template <class V, class Find, class Emit>
-MANIPLE_FUNCTION void find_alone(const GeomPose<V>& pose1, ScalarOf<V> radius1, const GeomPose<V>& pose2,
-                                 ScalarOf<V> radius2, V margin, const Find& find, const Emit& emit) {
+MANIPLE_FUNCTION void find_alone(const GeomPose<V>& pose1, V radius1, const GeomPose<V>& pose2, V radius2,
+                                 V margin, const Find& find, const Emit& emit) {
   find_alone(pose1, pose2, margin, spheres_overlap(pose1, radius1, pose2, radius2, margin), find, emit);
 }
 
-// Radii of the smallest spheres around geoms.
-template <class T>
-MANIPLE_FUNCTION T capsule_radius(const T* size) {
+// Radii of the smallest spheres around geoms of these sizes, about their centers.
+template <class V>
+MANIPLE_FUNCTION V capsule_radius(const V* size) {
   return size[0] + size[1];
 }
-template <class T>
-MANIPLE_FUNCTION T box_radius(const T* size) {
+template <class V>
+MANIPLE_FUNCTION V box_radius(const V* size) {
   return sqrt(size[0] * size[0] + size[1] * size[1] + size[2] * size[2]);
+}
+// The same by the type of the geom, which is no plane, mesh or height field.
+template <class V>
+MANIPLE_FUNCTION V shape_radius(int type, const V* size) {
+  switch (type) {
+    case geom_sphere:
+      return size[0];
+    case geom_capsule:
+      return capsule_radius(size);
+    case geom_cylinder:
+      return sqrt(size[0] * size[0] + size[1] * size[1]);
+    case geom_ellipsoid:
+      return max(max(size[0], size[1]), size[2]);
+    default:
+      return box_radius(size);
+  }
 }
 
 }  // namespace maniple

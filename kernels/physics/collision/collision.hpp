@@ -3,8 +3,8 @@
 // regroup.hpp; contacts beyond the capacity are counted and dropped.
 #pragma once
 
-#include "kernels/model/data.hpp"
 #include "kernels/model/geom_pair_types.hpp"
+#include "kernels/model/lane_model.hpp"
 #include "kernels/physics/collision/collision_box.hpp"
 #include "kernels/physics/collision/collision_box_box.hpp"
 #include "kernels/physics/collision/collision_convex.hpp"
@@ -14,11 +14,12 @@
 namespace maniple {
 
 template <class V>
-MANIPLE_FUNCTION GeomPose<V> geom_pose(const Model<ScalarOf<V>>& m, const Data<V>& d, int g) {
+MANIPLE_FUNCTION GeomPose<V> geom_pose(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                       int g) {
   const int flags = m.geom_flags[g];
   GeomPose<V> pose;
   pose.pos = load3<V>(d.geom_xpos, 3 * g);
-  pose.size = m.geom_size + 3 * g;
+  put_sizes(LaneModel<V>(m, s), g, pose.size);
   pose.data = m.geom_dataid[g];
   pose.rbound = m.geom_rbound[g];
   pose.aabb = m.geom_aabb + 6 * g;
@@ -73,10 +74,15 @@ MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>&
 
 // Whether the bounding spheres of a pair's geoms overlap in some environment.
 template <class V>
-MANIPLE_FUNCTION bool bounding_spheres_overlap(const Model<ScalarOf<V>>& m, const Data<V>& d, int c) {
+MANIPLE_FUNCTION bool bounding_spheres_overlap(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                               const Data<V>& d, int c) {
   const int g1 = m.geompair_geom1[c], g2 = m.geompair_geom2[c];
   const Vec3<V> difference = load3<V>(d.geom_xpos, 3 * g2) - load3<V>(d.geom_xpos, 3 * g1);
-  const V bound(m.geompair_bound[c]);
+  V bound(m.geompair_bound[c]);
+  if (m.varied.geom_rbound >= 0) {
+    const LaneModel<V> lanes(m, s);
+    bound = lanes.geom_rbound(g1) + lanes.geom_rbound(g2) + V(m.geompair_margin[c]);
+  }
   if (m.geom_type[g1] == geom_plane) {
     const Vec3<V> normal{d.geom_xmat[9 * g1 + 2], d.geom_xmat[9 * g1 + 5], d.geom_xmat[9 * g1 + 8]};
     return any_lane(dot(difference, normal) <= bound);
@@ -115,19 +121,21 @@ MANIPLE_FUNCTION void narrowphase(const Model<ScalarOf<V>>& m, int types, const 
 
 // The contacts of geom pair c: emit(hit, point), where `hit` are the lanes that have the contact.
 template <class V, class Emit>
-MANIPLE_FUNCTION void narrowphase(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, const Emit& emit) {
-  narrowphase(m, m.geompair_types[c], geom_pose(m, d, m.geompair_geom1[c]),
-              geom_pose(m, d, m.geompair_geom2[c]), V(m.geompair_margin[c]), emit);
+MANIPLE_FUNCTION void narrowphase(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int c,
+                                  const Emit& emit) {
+  narrowphase(m, m.geompair_types[c], geom_pose(m, s, d, m.geompair_geom1[c]),
+              geom_pose(m, s, d, m.geompair_geom2[c]), V(m.geompair_margin[c]), emit);
 }
 
 // Writes ncon, adds to contact_dropped, and hands the elements of all contacts to store(lane, slot, e,
 // value).
 template <class V, class Store>
-MANIPLE_FUNCTION void find_contacts(const Model<ScalarOf<V>>& m, const Data<V>& d, const Store& store) {
+MANIPLE_FUNCTION void find_contacts(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                    const Store& store) {
   d.ncon[0] = V(0);
   for (int c = 0; c < m.ngeompair; ++c) {
-    if (!bounding_spheres_overlap(m, d, c)) continue;
-    narrowphase(m, d, c, [&](MaskOf<V> hit, const ContactPoint<V>& point) {
+    if (!bounding_spheres_overlap(m, s, d, c)) continue;
+    narrowphase(m, s, d, c, [&](MaskOf<V> hit, const ContactPoint<V>& point) {
       if (any_lane(hit)) append_contact(m, d, c, hit, point, store);
     });
   }
@@ -136,14 +144,14 @@ MANIPLE_FUNCTION void find_contacts(const Model<ScalarOf<V>>& m, const Data<V>& 
 // What collide() does, by a team, which has one environment: every member takes a geom pair and learns from
 // the number of its contacts which slots are theirs.
 template <class T>
-MANIPLE_FUNCTION void collide_by_team(const Model<T>& m, const Data<T>& d) {
+MANIPLE_FUNCTION void collide_by_team(const Model<T>& m, const State<T>& s, const Data<T>& d) {
   int length = 0;
   for (int first = 0; first < m.ngeompair; first += d.team.size()) {
     const int c = first + d.team.rank();
-    const bool near = c < m.ngeompair && bounding_spheres_overlap(m, d, c);
+    const bool near = c < m.ngeompair && bounding_spheres_overlap(m, s, d, c);
     FoundContacts<T, kMostGeomPairContacts> found;
     if (near)
-      narrowphase(m, d, c, [&](bool hit, const ContactPoint<T>& point) {
+      narrowphase(m, s, d, c, [&](bool hit, const ContactPoint<T>& point) {
         if (hit) found.add(point);
       });
     const int slot = d.team.reserve(found.count, length);
@@ -161,10 +169,10 @@ MANIPLE_FUNCTION void collide_by_team(const Model<T>& m, const Data<T>& d) {
 
 // Writes ncon, contact_geompair, contact_dist, contact_pos and contact_frame; adds to contact_dropped.
 template <class V>
-MANIPLE_SUBSTAGE void collide(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+MANIPLE_SUBSTAGE void collide(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   if constexpr (lane_width<V> == 1)
-    if (d.team.size() > 1) return collide_by_team(m, d);
-  find_contacts(m, d, [&](int lane, int slot, int e, ScalarOf<V> value) {
+    if (d.team.size() > 1) return collide_by_team(m, s, d);
+  find_contacts(m, s, d, [&](int lane, int slot, int e, ScalarOf<V> value) {
     set_lane(contact_element(d, slot, e), lane, value);
   });
 }

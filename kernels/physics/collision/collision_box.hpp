@@ -9,20 +9,20 @@ namespace maniple {
 // A sphere and a box. From a center outside along the shortest way to the box; from one inside out through
 // the nearest face.
 template <class V, class Emit>
-MANIPLE_FUNCTION void sphere_box(const Vec3<V>& sphere_center, ScalarOf<V> radius, const GeomPose<V>& box,
-                                 V margin, const Emit& emit) {
-  const Vec3<V> size = uniform3<V>(box.size);
+MANIPLE_FUNCTION void sphere_box(const Vec3<V>& sphere_center, V radius, const GeomPose<V>& box, V margin,
+                                 const Emit& emit) {
+  const Vec3<V> size = box.sizes();
   const Vec3<V> center = transpose(box.mat) * (sphere_center - box.pos);
   const Vec3<V> surface{clamp(center.x, -size.x, size.x), clamp(center.y, -size.y, size.y),
                         clamp(center.z, -size.z, size.z)};
   const Vec3<V> way = surface - center;
   const V distance = sqrt(dot(way, way));
-  const MaskOf<V> hit = distance - V(radius) <= margin;
+  const MaskOf<V> hit = distance - radius <= margin;
   if (!any_lane(hit)) return;
   const MaskOf<V> inside = distance <= V(kMinimumValue);
   const V inverse = V(1) / select(inside, V(1), distance);
   Vec3<V> normal = inverse * way;
-  Vec3<V> middle = V(0.5) * surface + V(0.5) * (center + V(radius) * normal);
+  Vec3<V> middle = V(0.5) * surface + V(0.5) * (center + radius * normal);
   V dist = distance;
   if (any_lane(inside)) {
     V depth = V(2) * (size.x + size.y + size.z);
@@ -39,10 +39,10 @@ MANIPLE_FUNCTION void sphere_box(const Vec3<V>& sphere_center, ScalarOf<V> radiu
     face(size.z + center.z, {V(0), V(0), V(1)});
     face(size.z - center.z, {V(0), V(0), V(-1)});
     normal = select<V>(inside, inward, normal);
-    middle = select<V>(inside, center + (V(0.5) * (V(radius) - depth)) * inward, middle);
+    middle = select<V>(inside, center + (V(0.5) * (radius - depth)) * inward, middle);
     dist = select(inside, -depth, dist);
   }
-  emit(hit, ContactPoint<V>{dist - V(radius), box.mat * middle + box.pos, box.mat * normal, zero3<V>()});
+  emit(hit, ContactPoint<V>{dist - radius, box.mat * middle + box.pos, box.mat * normal, zero3<V>()});
 }
 
 template <class V, class Emit>

@@ -9,34 +9,21 @@
 namespace maniple {
 
 template <class V>
-MANIPLE_FUNCTION ScalarOf<V> geom_radius(int type, const GeomPose<V>& pose) {
-  const ScalarOf<V>* const size = pose.size;
-  switch (type) {
-    case geom_sphere:
-      return size[0];
-    case geom_capsule:
-      return capsule_radius(size);
-    case geom_cylinder:
-      return sqrt(size[0] * size[0] + size[1] * size[1]);
-    case geom_ellipsoid:
-      return max(max(size[0], size[1]), size[2]);
-    case geom_mesh:
-      return pose.rbound;
-    default:
-      return box_radius(size);
-  }
+MANIPLE_FUNCTION V geom_radius(int type, const GeomPose<V>& pose) {
+  return type == geom_mesh ? V(pose.rbound) : shape_radius(type, pose.size);
 }
 
 // How far a geom reaches along a unit vector, from its center, a mesh's box from the center of the box.
 template <class V>
 MANIPLE_FUNCTION V reach_along(int type, const GeomPose<V>& pose, const Vec3<V>& direction) {
-  const ScalarOf<V>* const size = type == geom_mesh ? pose.aabb + 3 : pose.size;
-  if (type == geom_sphere) return V(size[0]);
+  if (type == geom_sphere) return pose.size[0];
+  Vec3<V> size = pose.sizes();
+  if (type == geom_mesh) size = uniform3<V>(pose.aabb + 3);
   const V z = abs(dot(pose.mat.column_z(), direction));
-  if (type == geom_capsule) return V(size[0]) + V(size[1]) * z;
+  if (type == geom_capsule) return size.x + size.y * z;
   const V x = abs(dot(pose.mat.column_x(), direction)), y = abs(dot(pose.mat.column_y(), direction));
-  if (type == geom_cylinder) return V(size[0]) * (x + y) + V(size[1]) * z;
-  return V(size[0]) * x + V(size[1]) * y + V(size[2]) * z;
+  if (type == geom_cylinder) return size.x * (x + y) + size.y * z;
+  return size.x * x + size.y * y + size.z * z;
 }
 
 // Where no side of the box around a mesh, or of another box, is between two geoms. Of shapes that are no
@@ -214,9 +201,9 @@ MANIPLE_FUNCTION void convex_convex(const Model<ScalarOf<V>>& m, int type1, cons
                         FoundContacts<S>& found) {
     convex_alone(m, type1, one, type2, other, margin_of_lane, found);
   };
-  const S radius2 = geom_radius(type2, pose2);
+  const V radius2 = geom_radius(type2, pose2);
   MaskOf<V> near = type1 == geom_plane
-                       ? dot(pose2.pos - pose1.pos, pose1.mat.column_z()) <= V(radius2) + margin
+                       ? dot(pose2.pos - pose1.pos, pose1.mat.column_z()) <= radius2 + margin
                        : spheres_overlap(pose1, geom_radius(type1, pose1), pose2, radius2, margin);
   if (type1 != geom_plane && type2 == geom_mesh && any_lane(near))
     near = near && boxes_overlap(type1, pose1, type2, pose2, margin);

@@ -15,10 +15,12 @@ template <class V>
 struct GeomPose {
   Vec3<V> pos;
   Mat3<V> mat;
-  const ScalarOf<V>* size;
+  V size[3];  // geom_size
   int data = -1;
   ScalarOf<V> rbound = 0;
   const ScalarOf<V>* aabb = nullptr;
+
+  MANIPLE_FUNCTION Vec3<V> sizes() const { return {size[0], size[1], size[2]}; }
 };
 
 // One contact: distance (negative: penetration), midpoint, normal from geom 1 to geom 2, and a direction
@@ -31,13 +33,13 @@ struct ContactPoint {
 
 // A sphere over a plane; `tangent` goes into the contact.
 template <class V, class Emit>
-MANIPLE_FUNCTION void plane_sphere(const GeomPose<V>& plane, const Vec3<V>& center, ScalarOf<V> radius,
-                                   V margin, const Vec3<V>& tangent, const Emit& emit) {
+MANIPLE_FUNCTION void plane_sphere(const GeomPose<V>& plane, const Vec3<V>& center, V radius, V margin,
+                                   const Vec3<V>& tangent, const Emit& emit) {
   const Vec3<V> normal = plane.mat.column_z();
   const V height = dot(center - plane.pos, normal);
-  const V dist = height - V(radius);
-  emit(height <= margin + V(radius),
-       ContactPoint<V>{dist, center + (V(-0.5) * dist - V(radius)) * normal, normal, tangent});
+  const V dist = height - radius;
+  emit(height <= margin + radius,
+       ContactPoint<V>{dist, center + (V(-0.5) * dist - radius) * normal, normal, tangent});
 }
 
 template <class V, class Emit>
@@ -49,7 +51,7 @@ MANIPLE_FUNCTION void plane_sphere(const GeomPose<V>& plane, const GeomPose<V>& 
 template <class V, class Emit>
 MANIPLE_FUNCTION void plane_capsule(const GeomPose<V>& plane, const GeomPose<V>& capsule, V margin,
                                     const Emit& emit) {
-  const Vec3<V> axis = capsule.mat.column_z(), half = V(capsule.size[1]) * axis;
+  const Vec3<V> axis = capsule.mat.column_z(), half = capsule.size[1] * axis;
   plane_sphere(plane, capsule.pos + half, capsule.size[0], margin, axis, emit);
   plane_sphere(plane, capsule.pos - half, capsule.size[0], margin, axis, emit);
 }
@@ -62,9 +64,8 @@ MANIPLE_FUNCTION void plane_box(const GeomPose<V>& plane, const GeomPose<V>& box
   const V height = dot(box.pos - plane.pos, normal);
   V count(0);
   for (int corner = 0; corner < 8; ++corner) {
-    const Vec3<V> local{V(corner & 1 ? box.size[0] : -box.size[0]),
-                        V(corner & 2 ? box.size[1] : -box.size[1]),
-                        V(corner & 4 ? box.size[2] : -box.size[2])};
+    const Vec3<V> local{corner & 1 ? box.size[0] : -box.size[0], corner & 2 ? box.size[1] : -box.size[1],
+                        corner & 4 ? box.size[2] : -box.size[2]};
     const Vec3<V> offset = box.mat * local;
     const V below = dot(normal, offset);
     const V dist = height + below;
@@ -79,7 +80,7 @@ template <class V, class Emit>
 MANIPLE_FUNCTION void plane_cylinder(const GeomPose<V>& plane, const GeomPose<V>& cylinder, V margin,
                                      const Emit& emit) {
   using T = ScalarOf<V>;
-  const T radius = cylinder.size[0], half = cylinder.size[1];
+  const V radius = cylinder.size[0], half = cylinder.size[1];
   const Vec3<V> normal = plane.mat.column_z();
   Vec3<V> axis = cylinder.mat.column_z();
   V along = dot(normal, axis);
@@ -95,11 +96,11 @@ MANIPLE_FUNCTION void plane_cylinder(const GeomPose<V>& plane, const GeomPose<V>
   const Vec3<V> down = down_x * x + down_y * y;
   const V square = down_x * down_x + down_y * down_y;
   const MaskOf<V> level = square < V(kMinimumValue * kMinimumValue);
-  const V scale = V(radius) / sqrt(select(level, V(1), square));
-  const Vec3<V> rim = select<V>(level, V(radius) * x, scale * down);
+  const V scale = radius / sqrt(select(level, V(1), square));
+  const Vec3<V> rim = select<V>(level, radius * x, scale * down);
   const V drop = dot(rim, normal);
-  const Vec3<V> end = V(half) * axis;
-  const V end_drop = V(half) * along;
+  const Vec3<V> end = half * axis;
+  const V end_drop = half * along;
 
   const auto contact = [&](V dist, const Vec3<V>& point) {
     return ContactPoint<V>{dist, point + (V(-0.5) * dist) * normal, normal, zero3<V>()};
@@ -111,7 +112,7 @@ MANIPLE_FUNCTION void plane_cylinder(const GeomPose<V>& plane, const GeomPose<V>
   emit(hit && second <= margin, contact(second, cylinder.pos + rim - end));
 
   const V third = height + end_drop - V(T(0.5)) * drop;
-  const Vec3<V> side = V(radius * T(0.86602540378443864676)) * normalize(cross(rim, end));
+  const Vec3<V> side = (radius * V(T(0.86602540378443864676))) * normalize(cross(rim, end));
   const Vec3<V> middle = cylinder.pos + end - V(T(0.5)) * rim;
   emit(hit && third <= margin, contact(third, middle + side));
   emit(hit && third <= margin, contact(third, middle - side));
@@ -121,7 +122,7 @@ MANIPLE_FUNCTION void plane_cylinder(const GeomPose<V>& plane, const GeomPose<V>
 template <class V, class Emit>
 MANIPLE_FUNCTION void plane_ellipsoid(const GeomPose<V>& plane, const GeomPose<V>& ellipsoid, V margin,
                                       const Emit& emit) {
-  const Vec3<V> normal = plane.mat.column_z(), size = uniform3<V>(ellipsoid.size);
+  const Vec3<V> normal = plane.mat.column_z(), size = ellipsoid.sizes();
   const Vec3<V> local = transpose(ellipsoid.mat) * normal;
   const Vec3<V> unit = normalize(Vec3<V>{-size.x * local.x, -size.y * local.y, -size.z * local.z});
   const Vec3<V> point =
@@ -133,28 +134,28 @@ MANIPLE_FUNCTION void plane_ellipsoid(const GeomPose<V>& plane, const GeomPose<V
 // Distances below this have no direction: the centers are one point. In single precision, where the nearest
 // points of axes that cross hardly ever are, it is what rounding makes of coordinates of this size.
 template <class V>
-MANIPLE_FUNCTION V smallest_distance(const Vec3<V>& center, ScalarOf<V> radius) {
+MANIPLE_FUNCTION V smallest_distance(const Vec3<V>& center, V radius) {
   using T = ScalarOf<V>;
   if constexpr (sizeof(T) == 8) return V(kMinimumValue);
   return V(T(32) * std::numeric_limits<T>::epsilon()) *
-         (abs(center.x) + abs(center.y) + abs(center.z) + V(radius));
+         (abs(center.x) + abs(center.y) + abs(center.z) + radius);
 }
 
 // Two spheres, where `where` holds. `axis1` and `axis2` give the normal if the centers coincide.
 template <class V, class Emit>
-MANIPLE_FUNCTION void sphere_sphere(const Vec3<V>& center1, const Vec3<V>& axis1, ScalarOf<V> radius1,
-                                    const Vec3<V>& center2, const Vec3<V>& axis2, ScalarOf<V> radius2,
-                                    V margin, MaskOf<V> where, const Emit& emit) {
+MANIPLE_FUNCTION void sphere_sphere(const Vec3<V>& center1, const Vec3<V>& axis1, V radius1,
+                                    const Vec3<V>& center2, const Vec3<V>& axis2, V radius2, V margin,
+                                    MaskOf<V> where, const Emit& emit) {
   const Vec3<V> difference = center2 - center1;
-  const V square = dot(difference, difference), most = margin + V(radius1 + radius2);
+  const V square = dot(difference, difference), most = margin + (radius1 + radius2);
   const MaskOf<V> hit = where && square <= most * most;
   if (!any_lane(hit)) return;
   const V distance = sqrt(square);
   const MaskOf<V> same = distance < smallest_distance(center1, radius1 + radius2);
   Vec3<V> normal = (V(1) / select(same, V(1), distance)) * difference;
   if (any_lane(same)) normal = select<V>(same, normalize(cross(axis1, axis2)), normal);
-  const V dist = distance - V(radius1) - V(radius2);
-  emit(hit, ContactPoint<V>{dist, center1 + (V(radius1) + V(0.5) * dist) * normal, normal, zero3<V>()});
+  const V dist = distance - radius1 - radius2;
+  emit(hit, ContactPoint<V>{dist, center1 + (radius1 + V(0.5) * dist) * normal, normal, zero3<V>()});
 }
 
 template <class V, class Emit>
@@ -168,7 +169,7 @@ template <class V, class Emit>
 MANIPLE_FUNCTION void sphere_capsule(const GeomPose<V>& sphere, const GeomPose<V>& capsule, V margin,
                                      const Emit& emit) {
   const Vec3<V> axis = capsule.mat.column_z();
-  const V half(capsule.size[1]);
+  const V half = capsule.size[1];
   const V along = clamp(dot(axis, sphere.pos - capsule.pos), -half, half);
   sphere_sphere(sphere.pos, sphere.mat.column_z(), sphere.size[0], capsule.pos + along * axis, axis,
                 capsule.size[0], margin, MaskOf<V>(true), emit);
@@ -182,9 +183,9 @@ MANIPLE_FUNCTION void capsule_capsule(const GeomPose<V>& capsule1, const GeomPos
   using T = ScalarOf<V>;
   const V one(1);
   const Vec3<V> unit1 = capsule1.mat.column_z(), unit2 = capsule2.mat.column_z();
-  const Vec3<V> axis1 = V(capsule1.size[1]) * unit1, axis2 = V(capsule2.size[1]) * unit2;
+  const Vec3<V> axis1 = capsule1.size[1] * unit1, axis2 = capsule2.size[1] * unit2;
   const Vec3<V> difference = capsule1.pos - capsule2.pos;
-  const V ma(capsule1.size[1] * capsule1.size[1]), mc(capsule2.size[1] * capsule2.size[1]);
+  const V ma = capsule1.size[1] * capsule1.size[1], mc = capsule2.size[1] * capsule2.size[1];
   const V mb = -dot(axis1, axis2), u = -dot(axis1, difference), v = dot(axis2, difference);
   const V det = ma * mc - mb * mb;
   // up to 1e-4 rad; in single precision det cannot tell angles below 7e-4 rad from zero
@@ -218,7 +219,7 @@ MANIPLE_FUNCTION void capsule_capsule(const GeomPose<V>& capsule1, const GeomPos
 template <class V, class Emit>
 MANIPLE_FUNCTION void sphere_cylinder(const GeomPose<V>& sphere, const GeomPose<V>& cylinder, V margin,
                                       const Emit& emit) {
-  const V radius(cylinder.size[0]), half(cylinder.size[1]), sphere_radius(sphere.size[0]);
+  const V radius = cylinder.size[0], half = cylinder.size[1], sphere_radius = sphere.size[0];
   const Vec3<V> axis = cylinder.mat.column_z(), sphere_axis = sphere.mat.column_z();
   const Vec3<V> way = sphere.pos - cylinder.pos;
   const V along = dot(axis, way);
@@ -243,7 +244,7 @@ MANIPLE_FUNCTION void sphere_cylinder(const GeomPose<V>& sphere, const GeomPose<
   const MaskOf<V> rim = !side && !end;
   const V scale = radius / sqrt(select(rim, square, V(1)));
   sphere_sphere(sphere.pos, sphere_axis, sphere.size[0], cylinder.pos + (up * half) * axis + scale * out,
-                axis, ScalarOf<V>(0), margin, rim, emit);
+                axis, V(0), margin, rim, emit);
 }
 
 }  // namespace maniple

@@ -59,9 +59,9 @@ MANIPLE_FUNCTION constexpr bool ray_meets(int type) {
 
 // Distance along the unit vector u from p to the surface of a geom (mju_rayGeom), both in its frame; -1 where
 // the ray misses it. From within it is the way out; a plane is seen from above alone, and as far as its sizes
-// go that are not 0.
-template <class V>
-MANIPLE_FUNCTION V ray_distance(int type, const ScalarOf<V>* size, const Vec3<V>& p, const Vec3<V>& u) {
+// go that are not 0. Sizes are scalars, or lane values.
+template <class V, class Size>
+MANIPLE_FUNCTION V ray_distance(int type, const Size* size, const Vec3<V>& p, const Vec3<V>& u) {
   if (!ray_meets(type)) return V(-1);
   LineInterval<V> line;
   const V radius(size[0]);
@@ -70,8 +70,8 @@ MANIPLE_FUNCTION V ray_distance(int type, const ScalarOf<V>* size, const Vec3<V>
       const MaskOf<V> down = u.z <= V(-kMinimumValue);
       const V distance = -p.z / select(down, u.z, V(-1));
       MaskOf<V> met = down && distance >= V(0);
-      if (size[0] > 0) met = met && abs(multiply_add(distance, u.x, p.x)) <= V(size[0]);
-      if (size[1] > 0) met = met && abs(multiply_add(distance, u.y, p.y)) <= V(size[1]);
+      const V x = abs(multiply_add(distance, u.x, p.x)), y = abs(multiply_add(distance, u.y, p.y));
+      met = met && (radius <= V(0) || x <= radius) && (V(size[1]) <= V(0) || y <= V(size[1]));
       return select(met, distance, V(-1));
     }
     case geom_sphere:
@@ -92,7 +92,7 @@ MANIPLE_FUNCTION V ray_distance(int type, const ScalarOf<V>* size, const Vec3<V>
       line.cut_slab(p.z, u.z, V(size[1]));
       for (int end = -1; type == geom_capsule && end <= 1; end += 2) {
         LineInterval<V> ball;
-        ball.cut_ball({p.x, p.y, p.z - V(end * size[1])}, u, radius);
+        ball.cut_ball({p.x, p.y, p.z - V(static_cast<ScalarOf<V>>(end)) * V(size[1])}, u, radius);
         line.join(ball);
       }
       return line.first();

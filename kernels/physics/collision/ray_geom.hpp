@@ -1,7 +1,7 @@
 // How far it is along rays to a geom of any shape: what tasks and rangefinders ask.
 #pragma once
 
-#include "kernels/model/model.hpp"
+#include "kernels/model/lane_model.hpp"
 #include "kernels/physics/collision/ray.hpp"
 #include "kernels/physics/collision/ray_hfield.hpp"
 #include "kernels/physics/collision/ray_mesh.hpp"
@@ -11,9 +11,9 @@ namespace maniple {
 // Lanes whose ray, along the unit vector `along` from `point` as seen from the geom's center, does not stay
 // away from its bounding sphere: of small geoms few do.
 template <class V>
-MANIPLE_FUNCTION MaskOf<V> passes_near(const Model<ScalarOf<V>>& m, int geom, const Vec3<V>& point,
-                                       const Vec3<V>& along) {
-  const V reach(m.geom_rbound[geom] * ScalarOf<V>(1.001));
+MANIPLE_FUNCTION MaskOf<V> passes_near(const Model<ScalarOf<V>>& m, const State<V>& s, int geom,
+                                       const Vec3<V>& point, const Vec3<V>& along) {
+  const V reach = LaneModel<V>(m, s).geom_rbound(geom) * V(ScalarOf<V>(1.001));
   const Vec3<V> nearest = multiply_add(-dot(point, along), along, point);
   return reach == V(0) || dot(nearest, nearest) <= reach * reach;
 }
@@ -21,12 +21,16 @@ MANIPLE_FUNCTION MaskOf<V> passes_near(const Model<ScalarOf<V>>& m, int geom, co
 // Distance along the unit vector u from p to the surface of a geom, both in its frame, in the lanes of a
 // mask; -1 where the ray misses it. Meshes only where Model::geom_raynode has them.
 template <class V>
-MANIPLE_FUNCTION V geom_distance(const Model<ScalarOf<V>>& m, int geom, MaskOf<V> where, const Vec3<V>& p,
-                                 const Vec3<V>& u) {
+MANIPLE_FUNCTION V geom_distance(const Model<ScalarOf<V>>& m, const State<V>& s, int geom, MaskOf<V> where,
+                                 const Vec3<V>& p, const Vec3<V>& u) {
   const int type = m.geom_type[geom];
   if (type == geom_mesh)
     return m.geom_raynode[geom] < 0 ? V(-1) : mesh_distance(m, m.geom_raynode[geom], where, p, u);
-  if (type != geom_hfield) return ray_distance(type, m.geom_size + 3 * geom, p, u);
+  if (type != geom_hfield) {
+    V size[3];
+    put_sizes(LaneModel<V>(m, s), geom, size);
+    return ray_distance(type, size, p, u);
+  }
   V result(-1);
   for_each_lane(where, [&](int lane) {
     set_lane(result, lane,

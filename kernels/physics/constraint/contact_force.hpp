@@ -80,7 +80,7 @@ MANIPLE_FUNCTION void add_contact_wrenches(const Model<ScalarOf<V>>& m, const Da
 // Reading of touch sensor i: the normal forces [N] of the contacts of its site's body whose ray along the
 // normal meets the site.
 template <class V>
-MANIPLE_STAGE V touching_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
+MANIPLE_STAGE V touching_force(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i) {
   const int body = m.sensor_bodyid[i], site = m.sensor_objid[i], slots = contact_slots(m, d);
   const V own(static_cast<ScalarOf<V>>(body));
   V reading(0);
@@ -94,7 +94,7 @@ MANIPLE_STAGE V touching_force(const Model<ScalarOf<V>>& m, const Data<V>& d, in
     if (!any_lane(feels)) continue;
     const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot), normal = load3<V>(d.contact_frame, 6 * slot);
     const V side = select(side2, V(-1), V(1));
-    const Frame<V> frame = frame_on_body(d, body, m.sensor_pos + 3 * i, m.sensor_quat + 4 * i);
+    const Frame<V> frame = read_frame(m, s, d, i);
     const Mat3<V> to_site = transpose(matrix(frame.quat));
     const V distance = ray_distance(m.site_type[site], m.site_size + 3 * site, to_site * (pos - frame.pos),
                                     to_site * (side * normal));

@@ -93,9 +93,8 @@ struct HeldFrame {
 template <class V>
 MANIPLE_FUNCTION HeldFrame<V> held_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                          int e, int side) {
-  const int i = 2 * e + side, body = m.eq_bodyid[i];
-  const Frame<V> frame = frame_on_body(d, body, m.eq_pos + 3 * i, m.eq_quat + 4 * i);
-  const PointMotion<V> motion = motion_at_rest(m, s, d, body, frame.pos);
+  const Frame<V> frame = equality_frame(m, s, d, e, side);
+  const PointMotion<V> motion = motion_at_rest(m, s, d, m.eq_bodyid[2 * e + side], frame.pos);
   return {frame, motion.velocity, motion.acceleration};
 }
 

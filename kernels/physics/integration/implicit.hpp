@@ -110,6 +110,7 @@ MANIPLE_FUNCTION void integrate_implicit(const Model<ScalarOf<V>>& m, const Stat
   const V h(m.timestep);
   symmetric_matrix(m, s, d, h);
   for (const int i : d.team.share(m.nM)) d.qH_upper[i] = d.qH[i];
+  if (m.flags & model_ellipsoids) d.team.once([&] { add_fluid_antisymmetry(m, s, d, h, d.qH, d.qH_upper); });
   d.team.once([&] { add_bias_derivative(m, s, d, h); });
   factor_unsymmetric(m, d);
   solve_unsymmetric(m, d, d.qacc_implicit);

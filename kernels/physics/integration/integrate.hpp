@@ -34,6 +34,7 @@ MANIPLE_FUNCTION void advance(const Model<ScalarOf<V>>& m, const State<V>& s, co
                               const DataField<V>& act_dot, const DataField<V>& qacc, const Field& velocity) {
   const V h(m.timestep);
   advance_activations(m, s, d, act_dot);
+  if (m.nhistory > 0) remember_controls(m, s, d.team);
   for (const int i : d.team.share(m.nv)) {
     s.qvel[i] += h * qacc[i];
     s.qacc_warmstart[i] = d.qacc[i];
@@ -232,7 +233,7 @@ MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const 
 
 // Classical fourth-order Runge-Kutta. Quaternions are combined in the tangent space of the first stage,
 // as MuJoCo does, which leaves order two for ball and free joints. `evaluate` fills qacc and act_dot;
-// its argument says whether it is for the last time.
+// its arguments are the time since the step began, in time steps, and whether it is for the last time.
 template <class V, class Evaluate>
 MANIPLE_FUNCTION void integrate_rk4(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                     const Evaluate& evaluate) {
@@ -262,7 +263,7 @@ MANIPLE_FUNCTION void integrate_rk4(const Model<ScalarOf<V>>& m, const State<V>&
     integrate_positions(m, d.team, s.qpos, s.qvel, dt);
     for (const int i : d.team.share(nv)) s.qvel[i] = d.qvel_start[i] + dt * d.qacc[i];
     for (const int i : d.team.share(na)) s.act[i] = d.act_start[i] + dt * d.act_dot[i];
-    evaluate(stage == 3);
+    evaluate(ScalarOf<V>(stage == 3 ? 1 : 0.5), stage == 3);
     for (const int i : d.team.share(nv)) {
       d.qvel_sum[i] += weight * s.qvel[i];
       d.qacc_sum[i] += weight * d.qacc[i];

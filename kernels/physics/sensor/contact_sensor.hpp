@@ -58,8 +58,8 @@ struct SensedContact {
   Vec3<V> pos, normal, tangent, other, force, torque;
 };
 template <class V>
-MANIPLE_STAGE SensedContact<V> sensed_contact(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
-                                              int slot) {
+MANIPLE_STAGE SensedContact<V> sensed_contact(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                              const Data<V>& d, int i, int slot) {
   using T = ScalarOf<V>;
   const MaskOf<V> listed = d.ncon[0] > V(static_cast<T>(slot));
   const V geompair = select(listed, V(d.contact_geompair[slot]), V(0));
@@ -73,7 +73,7 @@ MANIPLE_STAGE SensedContact<V> sensed_contact(const Model<ScalarOf<V>>& m, const
   contact_tangents(contact.normal, contact.tangent, contact.other);
   if (m.sensor_objtype[i] == object_site) {
     const int site = m.sensor_objid[i];
-    const Frame<V> frame = frame_on_body(d, m.sensor_bodyid[i], m.sensor_pos + 3 * i, m.sensor_quat + 4 * i);
+    const Frame<V> frame = read_frame(m, s, d, i);
     const MaskOf<V> inside = is_inside(m.site_type[site], m.site_size + 3 * site, frame, contact.pos);
     contact.sign = select(inside, contact.sign, V(0));
   }
@@ -112,11 +112,12 @@ MANIPLE_FUNCTION void write_contact(const Data<V>& d, int adr, int parts, MaskOf
 
 // Force and torque of all contacts about the middle of their points, weighted by force, in the world's axes.
 template <class V>
-MANIPLE_FUNCTION void sense_net_contact(const Model<ScalarOf<V>>& m, const Data<V>& d, int i, int slots) {
+MANIPLE_FUNCTION void sense_net_contact(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                        int i, int slots) {
   V found(0), weights(0);
   SensedContact<V> net{V(1), V(0), zero3<V>(), zero3<V>(), zero3<V>(), zero3<V>(), zero3<V>(), zero3<V>()};
   for (int slot = 0; slot < slots; ++slot) {
-    const SensedContact<V> contact = sensed_contact(m, d, i, slot);
+    const SensedContact<V> contact = sensed_contact(m, s, d, i, slot);
     const MaskOf<V> matches = contact.sign != V(0);
     const V weight = select(matches, sqrt(dot(contact.force, contact.force)), V(0));
     found += select(matches, V(1), V(0));
@@ -126,7 +127,7 @@ MANIPLE_FUNCTION void sense_net_contact(const Model<ScalarOf<V>>& m, const Data<
   net.pos = (V(1) / max(weights, V(kMinimumValue))) * net.pos;
   net.normal.x = net.tangent.y = min(found, V(1));
   for (int slot = 0; slot < slots; ++slot) {
-    const SensedContact<V> contact = sensed_contact(m, d, i, slot);
+    const SensedContact<V> contact = sensed_contact(m, s, d, i, slot);
     const auto turned = [&](const Vec3<V>& v) {
       return contact.sign * (v.x * contact.normal + v.y * contact.tangent + v.z * contact.other);
     };
@@ -141,13 +142,13 @@ MANIPLE_FUNCTION void sense_net_contact(const Model<ScalarOf<V>>& m, const Data<
 
 // Writes the sensordata of contact sensor i.
 template <class V>
-MANIPLE_STAGE void sense_contacts(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
+MANIPLE_STAGE void sense_contacts(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i) {
   using T = ScalarOf<V>;
   const int parts = m.sensor_intprm[kSensorParameters * i],
             reduce = m.sensor_intprm[kSensorParameters * i + 1];
   const int slots = contact_slots(m, d), first = m.sensor_adr[i], last = first + m.sensor_dim[i];
   for (int k = first; k < last; ++k) d.sensordata[k] = V(0);
-  if (reduce == reduce_netforce) return sense_net_contact(m, d, i, slots);
+  if (reduce == reduce_netforce) return sense_net_contact(m, s, d, i, slots);
   constexpr int kSizes[] = {1, 3, 3, 1, 3, 3, 3};
   int size = 0;
   for (int part = 0; part < 7; ++part) size += parts & (1 << part) ? kSizes[part] : 0;
@@ -160,11 +161,11 @@ MANIPLE_STAGE void sense_contacts(const Model<ScalarOf<V>>& m, const Data<V>& d,
   };
   V found(0), criterion_before(-kUnbounded), slot_before(-1);
   for (int slot = 0; slot < slots; ++slot)
-    found += select(sensed_contact(m, d, i, slot).sign != V(0), V(1), V(0));
+    found += select(sensed_contact(m, s, d, i, slot).sign != V(0), V(1), V(0));
   for (int at = first; at < last; at += size) {
     V best(kUnbounded), best_slot(-1);
     for (int slot = 0; slot < slots; ++slot) {
-      const SensedContact<V> contact = sensed_contact(m, d, i, slot);
+      const SensedContact<V> contact = sensed_contact(m, s, d, i, slot);
       const V value = criterion(contact), number(static_cast<T>(slot));
       const MaskOf<V> later = value > criterion_before || (value == criterion_before && number > slot_before);
       const MaskOf<V> better = contact.sign != V(0) && later && value < best;
@@ -175,7 +176,7 @@ MANIPLE_STAGE void sense_contacts(const Model<ScalarOf<V>>& m, const Data<V>& d,
     for (int slot = 0; slot < slots; ++slot) {
       const MaskOf<V> here = best_slot == V(static_cast<T>(slot));
       if (!any_lane(here)) continue;
-      SensedContact<V> contact = sensed_contact(m, d, i, slot);
+      SensedContact<V> contact = sensed_contact(m, s, d, i, slot);
       contact.normal = contact.sign * contact.normal;
       contact.tangent = contact.sign * contact.tangent;
       contact.force.z *= contact.sign;

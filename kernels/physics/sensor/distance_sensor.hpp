@@ -26,10 +26,13 @@ MANIPLE_FUNCTION void keep_shorter(Segment<V>& shortest, MaskOf<V> where, const 
 
 // Pose of a geom, from that of its body alone.
 template <class V>
-MANIPLE_FUNCTION GeomPose<V> geom_pose_on_body(const Model<ScalarOf<V>>& m, const Data<V>& d, int g) {
-  const Frame<V> frame = frame_on_body(d, m.geom_bodyid[g], m.geom_pos + 3 * g, m.geom_quat + 4 * g);
-  return {frame.pos,        matrix(frame.quat), m.geom_size + 3 * g,
-          m.geom_dataid[g], m.geom_rbound[g],   m.geom_aabb + 6 * g};
+MANIPLE_FUNCTION GeomPose<V> geom_pose_on_body(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                               const Data<V>& d, int g) {
+  const Frame<V> frame = geom_frame(m, s, d, g);
+  GeomPose<V> pose{frame.pos,        matrix(frame.quat), {V(0), V(0), V(0)},
+                   m.geom_dataid[g], m.geom_rbound[g],   m.geom_aabb + 6 * g};
+  put_sizes(LaneModel<V>(m, s), g, pose.size);
+  return pose;
 }
 
 // Of two convex shapes, if it is shorter than the cutoff (mj_geomDistanceCCD, mjc_ccd): that of their cores,
@@ -78,14 +81,14 @@ MANIPLE_FUNCTION void primitive_contacts(int types, const GeomPose<V>& pose1, co
 
 // Replaces `shortest` where pair c of the distance pairs has a shorter segment.
 template <class V>
-MANIPLE_FUNCTION void measure_pair(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, V cutoff,
-                                   Segment<V>& shortest) {
+MANIPLE_FUNCTION void measure_pair(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int c,
+                                   V cutoff, Segment<V>& shortest) {
   using S = ScalarOf<V>;
   const int object = m.distancepair_geom[2 * c], reference = m.distancepair_geom[2 * c + 1];
   const bool flip = m.geom_type[object] > m.geom_type[reference];
   const int g1 = flip ? reference : object, g2 = flip ? object : reference;
   const int type1 = m.geom_type[g1], type2 = m.geom_type[g2], types = m.distancepair_types[c];
-  const GeomPose<V> pose1 = geom_pose_on_body(m, d, g1), pose2 = geom_pose_on_body(m, d, g2);
+  const GeomPose<V> pose1 = geom_pose_on_body(m, s, d, g1), pose2 = geom_pose_on_body(m, s, d, g2);
   const auto keep_contact = [&](MaskOf<V> hit, const ContactPoint<V>& point) {
     if (!any_lane(hit)) return;
     const Vec3<V> to_end = (V(S(flip ? -0.5 : 0.5)) * point.dist) * point.normal;
@@ -115,11 +118,12 @@ MANIPLE_FUNCTION void measure_pair(const Model<ScalarOf<V>>& m, const Data<V>& d
 
 // Of sensor i: the cutoff and a segment of zeros where there is no shorter one.
 template <class V>
-MANIPLE_STAGE Segment<V> shortest_segment(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
+MANIPLE_STAGE Segment<V> shortest_segment(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                          int i) {
   const V cutoff(m.sensor_cutoff[i]);
   Segment<V> shortest{cutoff, zero3<V>(), zero3<V>()};
   const int first = m.sensor_pairadr[i];
-  for (int c = first; c < first + m.sensor_pairnum[i]; ++c) measure_pair(m, d, c, cutoff, shortest);
+  for (int c = first; c < first + m.sensor_pairnum[i]; ++c) measure_pair(m, s, d, c, cutoff, shortest);
   return shortest;
 }
 

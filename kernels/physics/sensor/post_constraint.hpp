@@ -22,10 +22,7 @@ MANIPLE_FUNCTION void add_equality_wrenches(const Model<ScalarOf<V>>& m, const S
       force[k] = select(active, equality_force(m, d, m.eq_rowadr[e] + k), V(0));
     const Vec3<V> pull{force[0], force[1], force[2]};
     Frame<V> frame[2];
-    for (int side = 0; side < 2; ++side) {
-      const int i = 2 * e + side;
-      frame[side] = frame_on_body(d, m.eq_bodyid[i], m.eq_pos + 3 * i, m.eq_quat + 4 * i);
-    }
+    for (int side = 0; side < 2; ++side) frame[side] = equality_frame(m, s, d, e, side);
     // the transpose of what fixed_rows() makes of rotations
     const V scale(ScalarOf<V>(0.5) * m.eq_data[kEqualityData * e + kTorqueScale]);
     const Vec3<V> torque =

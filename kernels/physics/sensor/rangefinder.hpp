@@ -25,17 +25,17 @@ inline constexpr int kRayData =
 // Distance along the unit vector `along` from `origin` to the nearest visible geom that is not on the body;
 // -1 where there is none (mj_ray).
 template <class V>
-MANIPLE_STAGE V distance_to_others(const Model<ScalarOf<V>>& m, const Data<V>& d, int body,
+MANIPLE_STAGE V distance_to_others(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int body,
                                    const Vec3<V>& origin, const Vec3<V>& along) {
   V shortest(-1);
   for (int g = 0; g < m.ngeom; ++g) {
     if (!m.geom_visible[g] || m.geom_bodyid[g] == body) continue;
-    const Frame<V> frame = frame_on_body(d, m.geom_bodyid[g], m.geom_pos + 3 * g, m.geom_quat + 4 * g);
+    const Frame<V> frame = geom_frame(m, s, d, g);
     const Vec3<V> point = origin - frame.pos;
-    const MaskOf<V> near = passes_near(m, g, point, along);
+    const MaskOf<V> near = passes_near(m, s, g, point, along);
     if (!any_lane(near)) continue;
     const Mat3<V> to_geom = matrix(conjugate(frame.quat));
-    const V distance = geom_distance(m, g, near, to_geom * point, to_geom * along);
+    const V distance = geom_distance(m, s, g, near, to_geom * point, to_geom * along);
     const MaskOf<V> shorter = near && distance >= V(0) && (shortest < V(0) || distance < shortest);
     shortest = select(shorter, distance, shortest);
   }
@@ -44,11 +44,11 @@ MANIPLE_STAGE V distance_to_others(const Model<ScalarOf<V>>& m, const Data<V>& d
 
 // Writes the sensordata of rangefinder i.
 template <class V>
-MANIPLE_FUNCTION void sense_ray(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
+MANIPLE_FUNCTION void sense_ray(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i) {
   const int body = m.sensor_bodyid[i], parts = m.sensor_intprm[kSensorParameters * i];
-  const Frame<V> site = frame_on_body(d, body, m.sensor_pos + 3 * i, m.sensor_quat + 4 * i);
+  const Frame<V> site = read_frame(m, s, d, i);
   const Vec3<V> along = matrix(site.quat).column_z();
-  const V distance = distance_to_others(m, d, body, site.pos, along);
+  const V distance = distance_to_others(m, s, d, body, site.pos, along);
   const MaskOf<V> hit = distance >= V(0);
   int at = m.sensor_adr[i];
   const auto vector = [&](int part, const Vec3<V>& value) {

@@ -119,42 +119,41 @@ MANIPLE_FUNCTION V tendonlimitfrc_sensor(const Model<ScalarOf<V>>& m, const Stat
   return jointlimitfrc_sensor(m, s, d, i);
 }
 
-// The frame of an object on body i; a center of mass that varies is where xipos is.
+// Where the frame of sensor i is, and its reference frame; a center of mass that varies is where xipos is.
 template <class V>
-MANIPLE_FUNCTION Frame<V> object_frame(const Model<ScalarOf<V>>& m, const Data<V>& d, int type, int i,
-                                       const ScalarOf<V>* pos, const ScalarOf<V>* quat) {
-  Frame<V> frame = frame_on_body(d, i, pos, quat);
-  if (type == object_body && m.varied.body_ipos >= 0) frame.pos = load3<V>(d.xipos, 3 * i);
+MANIPLE_FUNCTION Frame<V> sensor_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                       int i) {
+  Frame<V> frame = read_frame(m, s, d, i);
+  if (m.sensor_objtype[i] == object_body && m.varied.body_ipos >= 0)
+    frame.pos = load3<V>(d.xipos, 3 * m.sensor_bodyid[i]);
   return frame;
 }
-// Where the frame of sensor i is.
 template <class V>
-MANIPLE_FUNCTION Frame<V> sensor_frame(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
-  return object_frame(m, d, m.sensor_objtype[i], m.sensor_bodyid[i], m.sensor_pos + 3 * i,
-                      m.sensor_quat + 4 * i);
-}
-template <class V>
-MANIPLE_FUNCTION Frame<V> sensor_reference(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
-  return object_frame(m, d, m.sensor_reftype[i], m.sensor_refbodyid[i], m.sensor_refpos + 3 * i,
-                      m.sensor_refquat + 4 * i);
+MANIPLE_FUNCTION Frame<V> sensor_reference(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                           int i) {
+  Frame<V> frame = reference_frame(m, s, d, i);
+  if (m.sensor_reftype[i] == object_body && m.varied.body_ipos >= 0)
+    frame.pos = load3<V>(d.xipos, 3 * m.sensor_refbodyid[i]);
+  return frame;
 }
 
 // The frame of sensor i, in the reference frame if there is one.
 template <class V>
-MANIPLE_STAGE Frame<V> relative_frame(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
-  const Frame<V> frame = sensor_frame(m, d, i);
+MANIPLE_STAGE Frame<V> relative_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                      int i) {
+  const Frame<V> frame = sensor_frame(m, s, d, i);
   if (m.sensor_refbodyid[i] < 0) return frame;
-  const Frame<V> reference = sensor_reference(m, d, i);
+  const Frame<V> reference = sensor_reference(m, s, d, i);
   const Quat<V> inverse = conjugate(reference.quat);
   return {matrix(inverse) * (frame.pos - reference.pos), inverse * frame.quat};
 }
 
 // The magnetic flux in the frame of the site.
 template <class V>
-MANIPLE_FUNCTION Vec3<V> magnetometer_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+MANIPLE_FUNCTION Vec3<V> magnetometer_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                              int i) {
   const Vec3<V> magnetic{V(m.magnetic[0]), V(m.magnetic[1]), V(m.magnetic[2])};
-  return matrix(conjugate(sensor_frame(m, d, i).quat)) * magnetic;
+  return matrix(conjugate(sensor_frame(m, s, d, i).quat)) * magnetic;
 }
 
 // A reading that is in sensordata already.
@@ -162,10 +161,10 @@ struct WrittenReading {};
 
 // Where the site is in the picture of the camera [pixels from the lower left].
 template <class V>
-MANIPLE_FUNCTION WrittenReading camprojection_sensor(const Model<ScalarOf<V>>& m, const State<V>&,
+MANIPLE_FUNCTION WrittenReading camprojection_sensor(const Model<ScalarOf<V>>& m, const State<V>& s,
                                                      const Data<V>& d, int i) {
-  const Frame<V> camera = sensor_reference(m, d, i);
-  const Vec3<V> seen = matrix(conjugate(camera.quat)) * (sensor_frame(m, d, i).pos - camera.pos);
+  const Frame<V> camera = sensor_reference(m, s, d, i);
+  const Vec3<V> seen = matrix(conjugate(camera.quat)) * (sensor_frame(m, s, d, i).pos - camera.pos);
   const V least(kMinimumValue);
   const V depth = select(seen.z < V(0), min(seen.z, -least), max(seen.z, least));
   const ScalarOf<V>* const projection = m.sensor_projection + 4 * i;
@@ -176,29 +175,29 @@ MANIPLE_FUNCTION WrittenReading camprojection_sensor(const Model<ScalarOf<V>>& m
 
 // Position, orientation or an axis of a frame.
 template <class V>
-MANIPLE_FUNCTION Vec3<V> framepos_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+MANIPLE_FUNCTION Vec3<V> framepos_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                          int i) {
-  return relative_frame(m, d, i).pos;
+  return relative_frame(m, s, d, i).pos;
 }
 template <class V>
-MANIPLE_FUNCTION Quat<V> framequat_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+MANIPLE_FUNCTION Quat<V> framequat_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                           int i) {
-  return relative_frame(m, d, i).quat;
+  return relative_frame(m, s, d, i).quat;
 }
 template <class V>
-MANIPLE_FUNCTION Vec3<V> framexaxis_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+MANIPLE_FUNCTION Vec3<V> framexaxis_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                            int i) {
-  return matrix(relative_frame(m, d, i).quat).column_x();
+  return matrix(relative_frame(m, s, d, i).quat).column_x();
 }
 template <class V>
-MANIPLE_FUNCTION Vec3<V> frameyaxis_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+MANIPLE_FUNCTION Vec3<V> frameyaxis_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                            int i) {
-  return matrix(relative_frame(m, d, i).quat).column_y();
+  return matrix(relative_frame(m, s, d, i).quat).column_y();
 }
 template <class V>
-MANIPLE_FUNCTION Vec3<V> framezaxis_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+MANIPLE_FUNCTION Vec3<V> framezaxis_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                            int i) {
-  return matrix(relative_frame(m, d, i).quat).column_z();
+  return matrix(relative_frame(m, s, d, i).quat).column_z();
 }
 
 // Velocity of the frame of sensor i, in the world's axes.
@@ -210,20 +209,22 @@ MANIPLE_FUNCTION Spatial<V> frame_velocity(const Model<ScalarOf<V>>& m, const Da
 }
 // The same in the frame itself.
 template <class V>
-MANIPLE_STAGE Spatial<V> own_velocity(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
-  const Frame<V> frame = sensor_frame(m, d, i);
+MANIPLE_STAGE Spatial<V> own_velocity(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                      int i) {
+  const Frame<V> frame = sensor_frame(m, s, d, i);
   const Spatial<V> velocity = frame_velocity(m, d, i, frame);
   const Mat3<V> inverse = matrix(conjugate(frame.quat));
   return {inverse * velocity.rot, inverse * velocity.lin};
 }
 // The same as seen from the moving reference frame and in its axes, if there is one.
 template <class V>
-MANIPLE_STAGE Spatial<V> relative_velocity(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
+MANIPLE_STAGE Spatial<V> relative_velocity(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                           int i) {
   const int reference_body = m.sensor_refbodyid[i];
-  const Frame<V> frame = sensor_frame(m, d, i);
+  const Frame<V> frame = sensor_frame(m, s, d, i);
   const Spatial<V> velocity = frame_velocity(m, d, i, frame);
   if (reference_body < 0) return velocity;
-  const Frame<V> reference = sensor_reference(m, d, i);
+  const Frame<V> reference = sensor_reference(m, s, d, i);
   const Spatial<V> moving =
       velocity_at(m, d, reference_body, from_tree_center(m, d, reference_body, reference.pos));
   const Mat3<V> inverse = matrix(conjugate(reference.quat));
@@ -231,64 +232,68 @@ MANIPLE_STAGE Spatial<V> relative_velocity(const Model<ScalarOf<V>>& m, const Da
   return {inverse * (velocity.rot - moving.rot), inverse * (velocity.lin - moving.lin - carried)};
 }
 template <class V>
-MANIPLE_FUNCTION Vec3<V> velocimeter_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+MANIPLE_FUNCTION Vec3<V> velocimeter_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                             int i) {
-  return own_velocity(m, d, i).lin;
+  return own_velocity(m, s, d, i).lin;
 }
 template <class V>
-MANIPLE_FUNCTION Vec3<V> gyro_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d, int i) {
-  return own_velocity(m, d, i).rot;
+MANIPLE_FUNCTION Vec3<V> gyro_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                     int i) {
+  return own_velocity(m, s, d, i).rot;
 }
 template <class V>
-MANIPLE_FUNCTION Vec3<V> framelinvel_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+MANIPLE_FUNCTION Vec3<V> framelinvel_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                             int i) {
-  return relative_velocity(m, d, i).lin;
+  return relative_velocity(m, s, d, i).lin;
 }
 template <class V>
-MANIPLE_FUNCTION Vec3<V> frameangvel_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+MANIPLE_FUNCTION Vec3<V> frameangvel_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                             int i) {
-  return relative_velocity(m, d, i).rot;
+  return relative_velocity(m, s, d, i).rot;
 }
 
 // Acceleration of the frame of sensor i, in the world's axes.
 template <class V>
-MANIPLE_STAGE Spatial<V> frame_acceleration(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
+MANIPLE_STAGE Spatial<V> frame_acceleration(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                            int i) {
   const int body = m.sensor_bodyid[i];
-  return acceleration_at(m, d, body, from_tree_center(m, d, body, sensor_frame(m, d, i).pos));
+  return acceleration_at(m, d, body, from_tree_center(m, d, body, sensor_frame(m, s, d, i).pos));
 }
 // Torque and force between the body of sensor i and its parent, about the sensor's frame and in its axes.
 template <class V>
-MANIPLE_STAGE Spatial<V> interaction_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
+MANIPLE_STAGE Spatial<V> interaction_force(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                           int i) {
   const int body = m.sensor_bodyid[i];
-  const Frame<V> frame = sensor_frame(m, d, i);
+  const Frame<V> frame = sensor_frame(m, s, d, i);
   const Vec3<V> offset = from_tree_center(m, d, body, frame.pos);
   const Spatial<V> force = load6<V>(d.cfrc_int, 6 * body);
   const Mat3<V> inverse = matrix(conjugate(frame.quat));
   return {inverse * (force.rot - cross(offset, force.lin)), inverse * force.lin};
 }
 template <class V>
-MANIPLE_FUNCTION Vec3<V> accelerometer_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
-                                              int i) {
-  return matrix(conjugate(sensor_frame(m, d, i).quat)) * frame_acceleration(m, d, i).lin;
+MANIPLE_FUNCTION Vec3<V> accelerometer_sensor(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                              const Data<V>& d, int i) {
+  return matrix(conjugate(sensor_frame(m, s, d, i).quat)) * frame_acceleration(m, s, d, i).lin;
 }
 template <class V>
-MANIPLE_FUNCTION Vec3<V> framelinacc_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+MANIPLE_FUNCTION Vec3<V> framelinacc_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                             int i) {
-  return frame_acceleration(m, d, i).lin;
+  return frame_acceleration(m, s, d, i).lin;
 }
 template <class V>
-MANIPLE_FUNCTION Vec3<V> frameangacc_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+MANIPLE_FUNCTION Vec3<V> frameangacc_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                             int i) {
-  return frame_acceleration(m, d, i).rot;
+  return frame_acceleration(m, s, d, i).rot;
 }
 template <class V>
-MANIPLE_FUNCTION Vec3<V> force_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d, int i) {
-  return interaction_force(m, d, i).lin;
+MANIPLE_FUNCTION Vec3<V> force_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                      int i) {
+  return interaction_force(m, s, d, i).lin;
 }
 template <class V>
-MANIPLE_FUNCTION Vec3<V> torque_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+MANIPLE_FUNCTION Vec3<V> torque_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                        int i) {
-  return interaction_force(m, d, i).rot;
+  return interaction_force(m, s, d, i).rot;
 }
 
 // Of subtrees, of contacts, and the time.
@@ -308,49 +313,50 @@ MANIPLE_FUNCTION Vec3<V> subtreeangmom_sensor(const Model<ScalarOf<V>>& m, const
   return load3<V>(d.subtree_angmom, 3 * m.sensor_objid[i]);
 }
 template <class V>
-MANIPLE_FUNCTION V touch_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d, int i) {
-  return touching_force(m, d, i);
+MANIPLE_FUNCTION V touch_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i) {
+  return touching_force(m, s, d, i);
 }
 template <class V>
-MANIPLE_FUNCTION V insidesite_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d, int i) {
+MANIPLE_FUNCTION V insidesite_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                     int i) {
   const int site = m.sensor_refid[i], body = m.sensor_objid[i];
   // a body without mass of its own is where those below it are
   const bool of_subtree = m.sensor_objtype[i] == object_body && body > 0 &&
                           m.body_mass[body] < ScalarOf<V>(kMinimumValue) &&
                           m.body_subtreemass[body] >= ScalarOf<V>(kMinimumValue);
-  const Vec3<V> pos = of_subtree ? load3<V>(d.subtree_com, 3 * body) : sensor_frame(m, d, i).pos;
-  return select(is_inside(m.site_type[site], m.site_size + 3 * site, sensor_reference(m, d, i), pos), V(1),
+  const Vec3<V> pos = of_subtree ? load3<V>(d.subtree_com, 3 * body) : sensor_frame(m, s, d, i).pos;
+  return select(is_inside(m.site_type[site], m.site_size + 3 * site, sensor_reference(m, s, d, i), pos), V(1),
                 V(0));
 }
 template <class V>
-MANIPLE_FUNCTION WrittenReading contact_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
-                                               int i) {
-  sense_contacts(m, d, i);
+MANIPLE_FUNCTION WrittenReading contact_sensor(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                               const Data<V>& d, int i) {
+  sense_contacts(m, s, d, i);
   return {};
 }
 template <class V>
-MANIPLE_FUNCTION WrittenReading rangefinder_sensor(const Model<ScalarOf<V>>& m, const State<V>&,
+MANIPLE_FUNCTION WrittenReading rangefinder_sensor(const Model<ScalarOf<V>>& m, const State<V>& s,
                                                    const Data<V>& d, int i) {
-  sense_ray(m, d, i);
+  sense_ray(m, s, d, i);
   return {};
 }
 template <class V>
-MANIPLE_FUNCTION V distance_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d, int i) {
-  return shortest_segment(m, d, i).dist;
+MANIPLE_FUNCTION V distance_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i) {
+  return shortest_segment(m, s, d, i).dist;
 }
 template <class V>
-MANIPLE_FUNCTION Vec3<V> normal_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+MANIPLE_FUNCTION Vec3<V> normal_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                        int i) {
-  const Segment<V> segment = shortest_segment(m, d, i);
+  const Segment<V> segment = shortest_segment(m, s, d, i);
   const Vec3<V> way = segment.to - segment.from;
   const V square = dot(way, way);
   const V scale = V(1) / sqrt(select(square > V(0), square, V(1)));
   return scale * way;
 }
 template <class V>
-MANIPLE_FUNCTION WrittenReading fromto_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
-                                              int i) {
-  const Segment<V> segment = shortest_segment(m, d, i);
+MANIPLE_FUNCTION WrittenReading fromto_sensor(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                              const Data<V>& d, int i) {
+  const Segment<V> segment = shortest_segment(m, s, d, i);
   store3(d.sensordata, m.sensor_adr[i], segment.from);
   store3(d.sensordata, m.sensor_adr[i] + 3, segment.to);
   return {};

@@ -57,7 +57,7 @@ MANIPLE_STAGE void add_tendon_wrenches(const Model<ScalarOf<V>>& m, const State<
     if (m.ten_J_spatialadr[t] < 0) continue;
     const V force = tendon_force(m, s, d, t);
     const auto are_one = [](int a, int b) { return a == b; };
-    walk_tendon(m, d, t, are_one, [&](int body, const Vec3<V>& point, const Vec3<V>& direction) {
+    walk_tendon(m, s, d, t, are_one, [&](int body, const Vec3<V>& point, const Vec3<V>& direction) {
       if (body == 0) return;
       const Vec3<V> pull = force * direction;
       const Spatial<V> wrench{cross(from_tree_center(m, d, body, point), pull), pull};

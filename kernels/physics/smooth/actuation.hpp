@@ -48,30 +48,73 @@ MANIPLE_FUNCTION V own_setpoint(const Model<ScalarOf<V>>& m, const State<V>& s, 
   return select(lanes.actuator_gainprm(i) == -lanes.actuator_biasprm(i, 1), nearest, u);
 }
 
-// Control of actuator i within its range.
+// Control of actuator i, or with a delay the one of that long ago (mj_readCtrl): what the steps before had,
+// between them by the actuator's interpolation, and the oldest or newest of them beyond. `elapsed`: time
+// since the time step began, in time steps.
 template <class V>
-MANIPLE_FUNCTION V clamped_control(const Model<ScalarOf<V>>& m, const State<V>& s, int i) {
-  const V control = s.ctrl[i];
+MANIPLE_FUNCTION V delayed_control(const Model<ScalarOf<V>>& m, const State<V>& s, int i,
+                                   ScalarOf<V> elapsed) {
+  using T = ScalarOf<V>;
+  const int first = m.actuator_historyadr[i];
+  if (first < 0) return s.ctrl[i];
+  const int count = m.actuator_history[2 * i], order = m.actuator_history[2 * i + 1];
+  const auto steps_ago = [&](int steps) { return V(s.ctrl_history[first + count - steps]); };
+  const T back = m.actuator_delaysteps[i] - elapsed;
+  if (back <= T(1)) return steps_ago(1);
+  if (back >= T(count)) return steps_ago(count);
+  const int later = static_cast<int>(back), earlier = later + 1;
+  const T alpha = T(earlier) - back;
+  if (alpha == T(1)) return steps_ago(later);
+  const V from = steps_ago(earlier), to = steps_ago(later);
+  if (order == 0) return from;
+  if (order == 1) return from + V(alpha) * (to - from);
+  // cubic, with the slopes of Catmull and Rom; none at the ends
+  const V half(T(0.5));
+  const V slope_from = earlier < count ? half * (to - steps_ago(earlier + 1)) : V(0);
+  const V slope_to = later > 1 ? half * (steps_ago(later - 1) - from) : V(0);
+  const T square = alpha * alpha, cube = square * alpha;
+  return V(T(2) * cube - T(3) * square + T(1)) * from + V(cube - T(2) * square + alpha) * slope_from +
+         V(T(3) * square - T(2) * cube) * to + V(cube - square) * slope_to;
+}
+
+// After a time step: what the actuators with a delay remember.
+template <class V>
+MANIPLE_FUNCTION void remember_controls(const Model<ScalarOf<V>>& m, const State<V>& s, const Team<V>& team) {
+  for (const int i : team.share(m.nu)) {
+    const int first = m.actuator_historyadr[i];
+    if (first < 0) continue;
+    const int last = first + m.actuator_history[2 * i] - 1;
+    for (int k = first; k < last; ++k) s.ctrl_history[k] = s.ctrl_history[k + 1];
+    s.ctrl_history[last] = s.ctrl[i];
+  }
+}
+
+// Control of actuator i within its range, see delayed_control.
+template <class V>
+MANIPLE_FUNCTION V clamped_control(const Model<ScalarOf<V>>& m, const State<V>& s, int i,
+                                   ScalarOf<V> elapsed) {
+  const V control = delayed_control(m, s, i, elapsed);
   if (!m.actuator_ctrllimited[i] || (m.disableflags & disable_clampctrl)) return control;
   return clamp(control, V(m.actuator_ctrlrange[2 * i]), V(m.actuator_ctrlrange[2 * i + 1]));
 }
 
 // Environments in which some control is invalid: MuJoCo takes all of their controls as zero.
 template <class V>
-MANIPLE_FUNCTION MaskOf<V> invalid_controls(const Model<ScalarOf<V>>& m, const State<V>& s) {
+MANIPLE_FUNCTION MaskOf<V> invalid_controls(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                            ScalarOf<V> elapsed) {
   MaskOf<V> invalid(false);
-  for (int i = 0; i < m.nu; ++i) invalid = invalid || is_bad(clamped_control(m, s, i));
+  for (int i = 0; i < m.nu; ++i) invalid = invalid || is_bad(clamped_control(m, s, i, elapsed));
   return invalid;
 }
 
 // What multiplies the gain of actuator i: control or activation, `zeroed` where controls are invalid.
 template <class V>
 MANIPLE_FUNCTION V actuator_input(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
-                                  MaskOf<V> zeroed) {
+                                  MaskOf<V> zeroed, ScalarOf<V> elapsed) {
   const int adr = m.actuator_actadr[i];
   V input;
   if (adr < 0) {
-    input = select(zeroed, V(0), clamped_control(m, s, i));
+    input = select(zeroed, V(0), clamped_control(m, s, i, elapsed));
   } else {
     input = s.act[adr];
     if (m.actuator_actearly[i]) input = next_activation(m, i, input, V(d.act_dot[adr]));
@@ -112,7 +155,7 @@ MANIPLE_FUNCTION V actuator_velocity_derivative(const Model<ScalarOf<V>>& m, con
   V derivative = bias_derivative(lanes, i, length, velocity);
   if (gain_depends_on_velocity(m, i)) {
     // MuJoCo does not check here whether some other control is invalid
-    const V input = actuator_input(m, s, d, i, MaskOf<V>(false));
+    const V input = actuator_input(m, s, d, i, MaskOf<V>(false), ScalarOf<V>(0));
     derivative += gain_derivative(lanes, i, length, velocity) * input;
   }
   if (m.actuator_forcelimited[i]) {
@@ -123,9 +166,10 @@ MANIPLE_FUNCTION V actuator_velocity_derivative(const Model<ScalarOf<V>>& m, con
   return derivative;
 }
 
-// Writes act_dot, actuator_force, qfrc_actuator.
+// Writes act_dot, actuator_force, qfrc_actuator. `elapsed`: time since the time step began, in time steps.
 template <class V>
-MANIPLE_SUBSTAGE void actuation(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_SUBSTAGE void actuation(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                ScalarOf<V> elapsed) {
   const int nv = m.nv, nu = m.nu;
   for (const int i : d.team.share(nv)) d.qfrc_actuator[i] = V(0);
   if (!(m.flags & model_actuation)) {
@@ -134,17 +178,17 @@ MANIPLE_SUBSTAGE void actuation(const Model<ScalarOf<V>>& m, const State<V>& s, 
     return;
   }
   const LaneModel<V> lanes(m, s);
-  const MaskOf<V> zeroed = invalid_controls(m, s);
+  const MaskOf<V> zeroed = invalid_controls(m, s, elapsed);
   for (const int i : d.team.share(nu)) {
     const int adr = m.actuator_actadr[i];
     if (adr >= 0) {
-      const V control = select(zeroed, V(0), clamped_control(m, s, i));
+      const V control = select(zeroed, V(0), clamped_control(m, s, i, elapsed));
       d.act_dot[adr] = act_rate(m, i, control, V(s.act[adr]));
     }
     d.actuator_force[i] = m.actuator_disabled[i]
                               ? V(0)
                               : actuator_law(lanes, i, V(d.actuator_length[i]), V(d.actuator_velocity[i]),
-                                             actuator_input(m, s, d, i, zeroed));
+                                             actuator_input(m, s, d, i, zeroed, elapsed));
   }
   if (m.flags & model_tendon_actfrclimited) d.team.once([&] { limit_tendon_forces(m, d); });
   for (const int i : d.team.share(nu)) {

@@ -90,19 +90,26 @@ MANIPLE_FUNCTION void place_body(const Model<ScalarOf<V>>& m, const State<V>& s,
   xquat = renormalize(xquat);
 }
 
+// Orientation of geom g in its body.
+template <class V>
+MANIPLE_FUNCTION Mat3<V> local_geom_mat(const Model<ScalarOf<V>>& m, const State<V>& s, int g) {
+  if (m.varied.geom_quat < 0) return uniform9<V>(m.geom_mat + 9 * g);
+  return matrix(LaneModel<V>(m, s).geom_quat().quaternion(g));
+}
+
 // Pose of geom g, of a body that stands at xpos with the orientation xmat. `whole`: with every column of
 // geom_xmat, not only with what the contacts need.
 template <class V>
-MANIPLE_FUNCTION void place_geom(const Model<ScalarOf<V>>& m, const Data<V>& d, int g, const Vec3<V>& xpos,
-                                 const Mat3<V>& xmat, bool whole) {
+MANIPLE_FUNCTION void place_geom(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int g,
+                                 const Vec3<V>& xpos, const Mat3<V>& xmat, bool whole) {
   const int flags = m.geom_flags[g];
-  store3(d.geom_xpos, 3 * g, flags & geom_pos_zero ? xpos : xpos + xmat * uniform3<V>(m.geom_pos + 3 * g));
+  store3(d.geom_xpos, 3 * g,
+         flags & geom_pos_zero ? xpos : xpos + xmat * LaneModel<V>(m, s).geom_pos().vector(g));
   if (whole || (flags & geom_needs_frame)) {
-    store9(d.geom_xmat, 9 * g, flags & geom_quat_identity ? xmat : xmat * uniform9<V>(m.geom_mat + 9 * g));
+    store9(d.geom_xmat, 9 * g, flags & geom_quat_identity ? xmat : xmat * local_geom_mat(m, s, g));
   } else if (flags & geom_needs_axis) {
-    const ScalarOf<V>* const local = m.geom_mat + 9 * g;
     const Vec3<V> axis =
-        flags & geom_quat_identity ? xmat.column_z() : xmat * Vec3<V>{V(local[2]), V(local[5]), V(local[8])};
+        flags & geom_quat_identity ? xmat.column_z() : xmat * local_geom_mat(m, s, g).column_z();
     d.geom_xmat[9 * g + 2] = axis.x;
     d.geom_xmat[9 * g + 5] = axis.y;
     d.geom_xmat[9 * g + 8] = axis.z;
@@ -111,17 +118,17 @@ MANIPLE_FUNCTION void place_geom(const Model<ScalarOf<V>>& m, const Data<V>& d, 
 
 // The geoms of body i that may touch.
 template <class V>
-MANIPLE_FUNCTION void place_colliding_geoms(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
-                                            const Vec3<V>& xpos, const Mat3<V>& xmat) {
+MANIPLE_FUNCTION void place_colliding_geoms(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                            int i, const Vec3<V>& xpos, const Mat3<V>& xmat) {
   for (int g = m.body_geomadr[i], end = g + m.body_geomnum[i]; g < end; ++g)
-    if (m.geom_flags[g] & geom_collides) place_geom(m, d, g, xpos, xmat, false);
+    if (m.geom_flags[g] & geom_collides) place_geom(m, s, d, g, xpos, xmat, false);
 }
 
 // The geoms of the world that may touch.
 template <class V>
-MANIPLE_FUNCTION void place_world_geoms(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+MANIPLE_FUNCTION void place_world_geoms(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const V one(1), zero(0);
-  place_colliding_geoms(m, d, 0, zero3<V>(), Mat3<V>{one, zero, zero, zero, one, zero, zero, zero, one});
+  place_colliding_geoms(m, s, d, 0, zero3<V>(), Mat3<V>{one, zero, zero, zero, one, zero, zero, zero, one});
 }
 
 // Pose of body i; that of its parent is known.
@@ -136,12 +143,12 @@ MANIPLE_FUNCTION void place_next_body(const Model<ScalarOf<V>>& m, const State<V
 // Roots to leaves: poses of bodies and of the geoms that may touch.
 template <class V>
 MANIPLE_FUNCTION void place_geoms(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  place_world_geoms(m, d);
+  place_world_geoms(m, s, d);
   for (int i = 1; i < m.nbody; ++i) {
     Vec3<V> xpos;
     Quat<V> xquat;
     place_next_body(m, s, d, i, xpos, xquat);
-    if (m.body_geomnum[i] > 0) place_colliding_geoms(m, d, i, xpos, matrix(xquat));
+    if (m.body_geomnum[i] > 0) place_colliding_geoms(m, s, d, i, xpos, matrix(xquat));
   }
 }
 
@@ -193,7 +200,7 @@ template <class V>
 MANIPLE_SUBSTAGE void kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                  bool geoms) {
   const LaneModel<V> lanes(m, s);
-  if (geoms) d.team.once([&] { place_world_geoms(m, d); });
+  if (geoms) d.team.once([&] { place_world_geoms(m, s, d); });
   const BodyLevels<V> levels(m, d);
   for (int level = 0; level < levels.count; ++level)
     for (const int k : d.team.share(levels.size(level))) {
@@ -205,7 +212,7 @@ MANIPLE_SUBSTAGE void kinematics(const Model<ScalarOf<V>>& m, const State<V>& s,
       const bool massless = flags & body_massless;
       if (!massless || (geoms && m.body_geomnum[i] > 0)) {
         const Mat3<V> mat = matrix(xquat);
-        if (geoms) place_colliding_geoms(m, d, i, xpos, mat);
+        if (geoms) place_colliding_geoms(m, s, d, i, xpos, mat);
         if (!massless) {
           if (!(flags & body_ipos_zero)) xipos = xpos + mat * lanes.body_ipos().vector(i);
           store_rotated_inertia(m, s, d, i, mat);
@@ -275,12 +282,12 @@ MANIPLE_STAGE void complete_poses(const Model<ScalarOf<V>>& m, const State<V>& s
   }
   for (int g = 0; g < m.ngeom; ++g) {
     const int body = m.geom_bodyid[g];
-    place_geom(m, d, g, load3<V>(d.xpos, 3 * body), load9<V>(d.xmat, 9 * body), true);
+    place_geom(m, s, d, g, load3<V>(d.xpos, 3 * body), load9<V>(d.xmat, 9 * body), true);
   }
   for (int i = 0; i < m.nsite; ++i) {
     const int body = m.site_bodyid[i];
     const Mat3<V> xmat = load9<V>(d.xmat, 9 * body);
-    store3(d.site_xpos, 3 * i, load3<V>(d.xpos, 3 * body) + xmat * uniform3<V>(m.site_pos + 3 * i));
+    store3(d.site_xpos, 3 * i, load3<V>(d.xpos, 3 * body) + xmat * LaneModel<V>(m, s).site_pos().vector(i));
     store9(d.site_xmat, 9 * i, xmat * uniform9<V>(m.site_mat + 9 * i));
   }
   complete_centers(m, s, d);

@@ -102,11 +102,49 @@ struct Frame {
 
 // The frame at `pos` with the orientation `quat` in body i.
 template <class V>
-MANIPLE_FUNCTION Frame<V> frame_on_body(const Data<V>& d, int i, const ScalarOf<V>* pos,
-                                        const ScalarOf<V>* quat) {
-  if (i == 0) return {uniform3<V>(pos), uniform4<V>(quat)};
+MANIPLE_FUNCTION Frame<V> frame_on_body(const Data<V>& d, int i, const Vec3<V>& pos, const Quat<V>& quat) {
+  if (i == 0) return {pos, quat};
   const Quat<V> xquat = load4<V>(d.xquat, 4 * i);
-  return {load3<V>(d.xpos, 3 * i) + rotate(xquat, uniform3<V>(pos)), xquat * uniform4<V>(quat)};
+  return {load3<V>(d.xpos, 3 * i) + rotate(xquat, pos), xquat * quat};
+}
+
+// The frames of geom g and of a site, from the poses of their bodies alone.
+template <class V>
+MANIPLE_FUNCTION Frame<V> geom_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                     int g) {
+  const LaneModel<V> lanes(m, s);
+  return frame_on_body(d, m.geom_bodyid[g], lanes.geom_pos().vector(g), lanes.geom_quat().quaternion(g));
+}
+template <class V>
+MANIPLE_FUNCTION Frame<V> site_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                     int site) {
+  return frame_on_body(d, m.site_bodyid[site], LaneModel<V>(m, s).site_pos().vector(site),
+                       uniform4<V>(m.site_quat + 4 * site));
+}
+
+// The frames that sensor i reads and refers to.
+template <class V>
+MANIPLE_FUNCTION Frame<V> read_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                     int i) {
+  const LaneModel<V> lanes(m, s);
+  return frame_on_body(d, m.sensor_bodyid[i], lanes.sensor_pos().vector(i),
+                       lanes.sensor_quat().quaternion(i));
+}
+template <class V>
+MANIPLE_FUNCTION Frame<V> reference_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                          int i) {
+  const LaneModel<V> lanes(m, s);
+  return frame_on_body(d, m.sensor_refbodyid[i], lanes.sensor_refpos().vector(i),
+                       lanes.sensor_refquat().quaternion(i));
+}
+
+// The frame that equality constraint e, a connect or weld, holds on body 1 (side 0) or body 2 (side 1).
+template <class V>
+MANIPLE_FUNCTION Frame<V> equality_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                         int e, int side) {
+  const int i = 2 * e + side;
+  return frame_on_body(d, m.eq_bodyid[i], LaneModel<V>(m, s).eq_pos().vector(i),
+                       uniform4<V>(m.eq_quat + 4 * i));
 }
 
 }  // namespace maniple

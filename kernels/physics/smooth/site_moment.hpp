@@ -15,11 +15,6 @@ MANIPLE_FUNCTION DofRow<V> moment_row(const Model<ScalarOf<V>>& m, const Data<V>
   return {m.moment_rownnz[i], m.moment_colind + first, nullptr, d.actuator_moment.from(first)};
 }
 
-template <class V>
-MANIPLE_FUNCTION Frame<V> site_frame(const Model<ScalarOf<V>>& m, const Data<V>& d, int site) {
-  return frame_on_body(d, m.site_bodyid[site], m.site_pos + 3 * site, m.site_quat + 4 * site);
-}
-
 // The last dof that moves both bodies; -1: none does.
 template <class T>
 MANIPLE_FUNCTION int last_common_dof(const Model<T>& m, int body1, int body2) {
@@ -34,19 +29,20 @@ MANIPLE_FUNCTION int last_common_dof(const Model<T>& m, int body1, int body2) {
 // A force and a torque in the frame of the site, or in that of the reference site, which the opposite acts
 // on.
 template <class V>
-MANIPLE_FUNCTION V site_moment(const Model<ScalarOf<V>>& m, const Data<V>& d, int i, const DofRow<V>& row) {
+MANIPLE_FUNCTION V site_moment(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
+                               const DofRow<V>& row) {
   const int site = m.actuator_trnid[2 * i], reference = m.actuator_trnid[2 * i + 1];
   const int body = m.site_bodyid[site];
   const Vec3<V> along = uniform3<V>(m.actuator_gear + 6 * i),
                 about = uniform3<V>(m.actuator_gear + 6 * i + 3);
-  const Frame<V> frame = site_frame(m, d, site);
+  const Frame<V> frame = site_frame(m, s, d, site);
   if (reference < 0) {
     const Mat3<V> mat = matrix(frame.quat);
     add_pull(m, d, row, body, frame.pos, mat * along, mat * about);
     return V(0);
   }
   const int other = m.site_bodyid[reference], common = last_common_dof(m, body, other);
-  const Frame<V> from = site_frame(m, d, reference);
+  const Frame<V> from = site_frame(m, s, d, reference);
   const Mat3<V> mat = matrix(from.quat);
   const Vec3<V> force = mat * along, torque = mat * about;
   add_pull(m, d, row, body, frame.pos, force, torque, common);
@@ -58,10 +54,10 @@ MANIPLE_FUNCTION V site_moment(const Model<ScalarOf<V>>& m, const Data<V>& d, in
 
 // A rod from the crank's site to a slider on the z axis of the other site, where the actuator pushes.
 template <class V>
-MANIPLE_FUNCTION V slider_crank_moment(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
-                                       const DofRow<V>& row) {
+MANIPLE_FUNCTION V slider_crank_moment(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                       int i, const DofRow<V>& row) {
   const int crank = m.actuator_trnid[2 * i], slider = m.actuator_trnid[2 * i + 1];
-  const Frame<V> end = site_frame(m, d, crank), base = site_frame(m, d, slider);
+  const Frame<V> end = site_frame(m, s, d, crank), base = site_frame(m, s, d, slider);
   const Vec3<V> axis = matrix(base.quat).column_z(), arm = end.pos - base.pos;
   const V rod(m.actuator_cranklength[i]), gear(m.actuator_gear[6 * i]), one(1);
   const V along = dot(arm, axis), square = along * along + rod * rod - dot(arm, arm);

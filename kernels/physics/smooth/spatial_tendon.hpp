@@ -18,8 +18,9 @@ MANIPLE_FUNCTION DofRow<V> spatial_row(const Model<ScalarOf<V>>& m, const Data<V
 }
 
 template <class V>
-MANIPLE_FUNCTION Vec3<V> site_position(const Model<ScalarOf<V>>& m, const Data<V>& d, int site) {
-  return frame_on_body(d, m.site_bodyid[site], m.site_pos + 3 * site, m.site_quat + 4 * site).pos;
+MANIPLE_FUNCTION Vec3<V> site_position(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                       int site) {
+  return site_frame(m, s, d, site).pos;
 }
 
 // Calls site_to_site(site0, site1, geom, side, divisor) for the parts of spatial tendon t: past no geom where
@@ -43,31 +44,31 @@ MANIPLE_FUNCTION void for_each_part(const Model<T>& m, int t, const Visit& site_
 
 // From x0 to x1 past a geom.
 template <class V>
-MANIPLE_FUNCTION Wrap<V> wrap_past_geom(const Model<ScalarOf<V>>& m, const Data<V>& d, const Vec3<V>& x0,
-                                        const Vec3<V>& x1, int geom, int side) {
-  const Frame<V> frame = frame_on_body(d, m.geom_bodyid[geom], m.geom_pos + 3 * geom, m.geom_quat + 4 * geom);
-  const Vec3<V> side_point = side < 0 ? zero3<V>() : site_position(m, d, side);
-  return wrap_tendon(x0, x1, frame.pos, matrix(frame.quat), m.geom_size[3 * geom],
+MANIPLE_FUNCTION Wrap<V> wrap_past_geom(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                        const Vec3<V>& x0, const Vec3<V>& x1, int geom, int side) {
+  const Frame<V> frame = geom_frame(m, s, d, geom);
+  const Vec3<V> side_point = side < 0 ? zero3<V>() : site_position(m, s, d, side);
+  return wrap_tendon(x0, x1, frame.pos, matrix(frame.quat), LaneModel<V>(m, s).geom_size(geom, 0),
                      m.geom_type[geom] == geom_cylinder, side < 0 ? nullptr : &side_point);
 }
 
 // Calls pull(body, point, force) for what a unit of force that lengthens spatial tendon t does to bodies;
 // returns its length. What joins two points of bodies for which are_one(body, body) pulls at none.
 template <class V, class AreOne, class Pull>
-MANIPLE_FUNCTION V walk_tendon(const Model<ScalarOf<V>>& m, const Data<V>& d, int t, const AreOne& are_one,
-                               const Pull& pull) {
+MANIPLE_FUNCTION V walk_tendon(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int t,
+                               const AreOne& are_one, const Pull& pull) {
   const auto length_of = [](const Vec3<V>& v) { return sqrt(dot(v, v)); };
   V length(0);
   for_each_part(m, t, [&](int site0, int site1, int geom, int side, ScalarOf<V> divisor) {
     const int body0 = m.site_bodyid[site0], body1 = m.site_bodyid[site1];
-    const Vec3<V> x0 = site_position(m, d, site0), x1 = site_position(m, d, site1), straight = x1 - x0;
+    const Vec3<V> x0 = site_position(m, s, d, site0), x1 = site_position(m, s, d, site1), straight = x1 - x0;
     const ScalarOf<V> share = 1 / divisor;
     bool pulls = !are_one(body0, body1);
     V start(pulls ? share : 0), end = start;
     V part = length_of(straight);
     Vec3<V> from0 = normalize(straight), to1 = from0;
     if (geom >= 0) {
-      const Wrap<V> wrap = wrap_past_geom(m, d, x0, x1, geom, side);
+      const Wrap<V> wrap = wrap_past_geom(m, s, d, x0, x1, geom, side);
       if (any_lane(wrap.wraps)) {
         const Vec3<V> before = wrap.start - x0, after = x1 - wrap.end;
         part = select(wrap.wraps, length_of(before) + wrap.length + length_of(after), part);
@@ -93,7 +94,7 @@ MANIPLE_FUNCTION V walk_tendon(const Model<ScalarOf<V>>& m, const Data<V>& d, in
 
 // Writes ten_length and ten_J of spatial tendon t.
 template <class V>
-MANIPLE_STAGE void spatial_tendon(const Model<ScalarOf<V>>& m, const Data<V>& d, int t) {
+MANIPLE_STAGE void spatial_tendon(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int t) {
   const DofRow<V> row = spatial_row(m, d, t);
   for (int k = 0; k < row.count; ++k) row.own[k] = V(0);
   // Within a body a tendon moves nothing: exactly, or it would have rows (tendon_has_rows). Between bodies
@@ -102,9 +103,10 @@ MANIPLE_STAGE void spatial_tendon(const Model<ScalarOf<V>>& m, const Data<V>& d,
   const auto are_one = [&](int a, int b) {
     return a == b || (sizeof(ScalarOf<V>) == 4 && m.body_weldid[a] == m.body_weldid[b]);
   };
-  d.ten_length[t] = walk_tendon(m, d, t, are_one, [&](int body, const Vec3<V>& point, const Vec3<V>& force) {
-    add_pull(m, d, row, body, point, force, zero3<V>());
-  });
+  d.ten_length[t] =
+      walk_tendon(m, s, d, t, are_one, [&](int body, const Vec3<V>& point, const Vec3<V>& force) {
+        add_pull(m, d, row, body, point, force, zero3<V>());
+      });
 }
 
 // d(ten_J of spatial tendon t)/dt qvel: the acceleration of its length if qacc is zero. Of straight tendons
@@ -116,7 +118,7 @@ MANIPLE_STAGE V spatial_tendon_drift(const Model<ScalarOf<V>>& m, const State<V>
   for_each_part(m, t, [&](int site0, int site1, int, int, ScalarOf<V> divisor) {
     if (m.site_bodyid[site0] == m.site_bodyid[site1]) return;
     const auto motion = [&](int site) {
-      return motion_at_rest(m, s, d, m.site_bodyid[site], site_position(m, d, site));
+      return motion_at_rest(m, s, d, m.site_bodyid[site], site_position(m, s, d, site));
     };
     const PointMotion<V> from = motion(site0), to = motion(site1);
     const Vec3<V> between = to.pos - from.pos, direction = normalize(between);

@@ -30,7 +30,7 @@ template <class V>
 MANIPLE_FUNCTION void tendon_lengths(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   for (const int t : d.team.share(m.ntendon)) {
     if (m.ten_J_spatialadr[t] >= 0) {
-      spatial_tendon(m, d, t);
+      spatial_tendon(m, s, d, t);
       continue;
     }
     V length(0);

@@ -174,15 +174,15 @@ struct TendonTransmission {
 // By a moment that depends on the pose, or on contacts: length() writes it.
 struct MomentTransmission {
   template <class V>
-  MANIPLE_FUNCTION static V length(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d, int i) {
+  MANIPLE_FUNCTION static V length(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i) {
     const DofRow<V> row = moment_row(m, d, i);
     for (int k = 0; k < row.count; ++k) row.own[k] = V(0);
     if (m.actuator_trntype[i] == transmission_body) {
       adhesion_moment(m, d, i, row);
       return V(0);
     }
-    return m.actuator_trntype[i] == transmission_site ? site_moment(m, d, i, row)
-                                                      : slider_crank_moment(m, d, i, row);
+    return m.actuator_trntype[i] == transmission_site ? site_moment(m, s, d, i, row)
+                                                      : slider_crank_moment(m, s, d, i, row);
   }
   template <class V>
   MANIPLE_FUNCTION static V velocity(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,

@@ -60,24 +60,23 @@ struct CircleWrap {
 
 // Length of the arc from one point of a circle to another, clockwise or the other way around.
 template <class V>
-MANIPLE_FUNCTION V arc_length(const Vec2<V>& from, const Vec2<V>& to, MaskOf<V> clockwise,
-                              ScalarOf<V> radius) {
+MANIPLE_FUNCTION V arc_length(const Vec2<V>& from, const Vec2<V>& to, MaskOf<V> clockwise, V radius) {
   const V turn = cross(to, from), angle = atan2(abs(turn), dot(from, to));
   const MaskOf<V> outer = (turn > V(0) && clockwise) || (turn < V(0) && !clockwise);
-  return V(radius) * select(outer, V(ScalarOf<V>(6.28318530717958647693)) - angle, angle);
+  return radius * select(outer, V(ScalarOf<V>(6.28318530717958647693)) - angle, angle);
 }
 
 // Around a circle about the origin, from e0 to e1; with a side point `side` on that side, else the shorter
 // way.
 template <class V>
 MANIPLE_FUNCTION CircleWrap<V> wrap_circle(const Vec2<V>& e0, const Vec2<V>& e1, const Vec2<V>* side,
-                                           ScalarOf<V> radius) {
-  const V square(radius * radius), r(radius);
+                                           V radius) {
+  const V square = radius * radius, r = radius;
   const V square0 = dot(e0, e0), square1 = dot(e1, e1);
   const Vec2<V> difference = e1 - e0;
   const V distance2 = dot(difference, difference);
-  MaskOf<V> wraps = square0 >= square && square1 >= square && distance2 >= V(kMinimumValue) &&
-                    MaskOf<V>(radius >= ScalarOf<V>(kMinimumValue));
+  MaskOf<V> wraps =
+      square0 >= square && square1 >= square && distance2 >= V(kMinimumValue) && radius >= V(kMinimumValue);
 
   // straight where the segment's nearest point is outside, and on the side of the side point
   const V along = clamp(-dot(difference, e0) / distance2, V(0), V(1));
@@ -113,17 +112,16 @@ MANIPLE_FUNCTION CircleWrap<V> wrap_circle(const Vec2<V>& e0, const Vec2<V>& e1,
 // Touching a circle about the origin from inside, in one point, on the way from e0 to e1. Newton's method,
 // with the start, the stop and the point for want of convergence that MuJoCo's results depend on.
 template <class V>
-MANIPLE_FUNCTION CircleWrap<V> wrap_inside(const Vec2<V>& e0, const Vec2<V>& e1, ScalarOf<V> radius,
-                                           MaskOf<V> lanes) {
+MANIPLE_FUNCTION CircleWrap<V> wrap_inside(const Vec2<V>& e0, const Vec2<V>& e1, V radius, MaskOf<V> lanes) {
   using T = ScalarOf<V>;
   constexpr int iterations = 19;
   constexpr double tolerance = 1e-6;
-  const V r(radius), least(kMinimumValue), one(1);
+  const V r = radius, least(kMinimumValue), one(1);
   const V square0 = dot(e0, e0), square1 = dot(e1, e1), length0 = sqrt(square0), length1 = sqrt(square1);
   const Vec2<V> difference = e1 - e0;
   const V distance2 = dot(difference, difference);
-  MaskOf<V> wraps = lanes && length0 > r && length1 > r && length0 >= least && length1 >= least &&
-                    MaskOf<V>(radius >= T(kMinimumValue));
+  MaskOf<V> wraps =
+      lanes && length0 > r && length1 > r && length0 >= least && length1 >= least && radius >= least;
   const V along = -dot(difference, e0) / distance2;
   const Vec2<V> nearest = e0 + along * difference;
   wraps = wraps && !(distance2 > least && along > V(0) && along < one && sqrt(dot(nearest, nearest)) <= r);
@@ -185,8 +183,7 @@ MANIPLE_FUNCTION Vec3<V> another_axis(const Vec3<V>& axis) {
 // nullptr.
 template <class V>
 MANIPLE_FUNCTION Wrap<V> wrap_tendon(const Vec3<V>& x0, const Vec3<V>& x1, const Vec3<V>& xpos,
-                                     const Mat3<V>& xmat, ScalarOf<V> radius, bool cylinder,
-                                     const Vec3<V>* side) {
+                                     const Mat3<V>& xmat, V radius, bool cylinder, const Vec3<V>* side) {
   const Mat3<V> inverse = transpose(xmat);
   const Vec3<V> p0 = inverse * (x0 - xpos), p1 = inverse * (x1 - xpos);
   const V least(kMinimumValue);
@@ -208,8 +205,8 @@ MANIPLE_FUNCTION Wrap<V> wrap_tendon(const Vec3<V>& x0, const Vec3<V>& x1, const
   MaskOf<V> inside(false);
   if (side != nullptr) {
     const Vec3<V> s = inverse * (*side - xpos);
-    side_point = V(radius) * normalize(projected(s));
-    inside = sqrt(dot(s, s)) < V(radius);
+    side_point = radius * normalize(projected(s));
+    inside = sqrt(dot(s, s)) < radius;
   }
 
   CircleWrap<V> wrap{MaskOf<V>(false), V(0), {V(0), V(0)}, {V(0), V(0)}};

@@ -141,7 +141,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
     <geom name="floor" type="plane" size="1 1 1"/><camera name="eye" mode="track"/>
     <body name="a" pos="0 0 1">
       <joint name="knee" range="-10 20" limited="true"/>
-      <geom name="shin" size="0.1" condim="4" fluidshape="ellipsoid"/>
+      <geom name="shin" size="0.1" condim="4" adhesion="1"/>
       <site name="s"/><camera name="lens"/>
       <body name="b" pos="0 0 1">
         <joint frictionloss="0.5"/>
@@ -177,7 +177,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
                   file + ":5: geom \"floor\" may touch geom number 2 (no name): contacts with condim 6 in");
   EXPECT_CONTAINS(text, file + ":15: geom number 3 (no name) has a surface velocity");
   EXPECT_CONTAINS(text, file + ":2: option noslip_iterations");
-  EXPECT_CONTAINS(text, file + ":8: geom \"shin\" has fluidshape=\"ellipsoid\"");
+  EXPECT_CONTAINS(text, file + ":8: geom \"shin\" has adhesion");
   EXPECT_CONTAINS(text, file + ":22: actuator \"suction\" has user-defined dynamics");
   EXPECT_CONTAINS(text, file + ":28: sensor number 0 (no name) is of type user");
   EXPECT_CONTAINS(text,
@@ -187,7 +187,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   EXPECT_CONTAINS(text, "\n    supported sensors: touch, ");
   EXPECT_CONTAINS(text,
                   "\n    an overlay (model.overlay) settles it: <edit> <geom name=\"shin\" "
-                  "fluidshape=\"none\"/> </edit>");
+                  "adhesion=\"0\"/> </edit>");
   for (const char* fine :
        {"\"cable\"", "\"rope\"", "\"spring\"", "\"pull\"", "\"couple\"", "sensor number 2", "option density"})
     EXPECT_EQ(text.find(fine), std::string::npos) << text;

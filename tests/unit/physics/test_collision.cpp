@@ -28,7 +28,7 @@ class GeomPairs : public ::testing::Test {
     if (square == 0) q[0] = square = 1;
     for (double& component : q) component /= std::sqrt(square);
     const Mat3<double> mat = matrix(Quat<double>{q[0], q[1], q[2], q[3]});
-    return {{number(-1, 1), number(-1, 1), one_in(2) ? 0 : number(-1, 1)}, mat, size};
+    return {{number(-1, 1), number(-1, 1), one_in(2) ? 0 : number(-1, 1)}, mat, {size[0], size[1], size[2]}};
   }
   std::mt19937_64 generator_{1};
 };
