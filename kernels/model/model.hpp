@@ -12,8 +12,9 @@ namespace maniple {
 // a GPU, whose registers hold much of what they need. A team steps a larger one.
 inline constexpr int kDenseDofs = 9;
 
-// Numbers of a row of eq_data, and which of them is the torquescale of a weld.
-inline constexpr int kEqualityData = 12, kTorqueScale = 10;
+// Numbers of a row of eq_data. Of a weld, which of them is its torquescale, and which is 1 where the compiler
+// has computed the pose that it holds.
+inline constexpr int kEqualityData = 12, kTorqueScale = 10, kComputedRelpose = 11;
 // Numbers of geom_fluid of one geom.
 inline constexpr int kGeomFluid = 12;
 

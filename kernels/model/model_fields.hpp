@@ -485,6 +485,7 @@
   FIELD(sensor_refpos, nsensor, 3, 3)         \
   FIELD(sensor_refquat, nsensor, 4, 4)        \
   FIELD(eq_pos, 2 * neq, 3, 3)                \
+  FIELD(eq_quat, 2 * neq, 4, 4)               \
   FIELD(friction_D, nfriction, 1, 1)          \
   FIELD(friction_loss, nfriction, 1, 1)       \
   FIELD(equality_invweight, nequality, 1, 1)  \

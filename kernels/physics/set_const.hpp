@@ -143,6 +143,8 @@ MANIPLE_FUNCTION void set_held_frames(const Model<ScalarOf<V>>& m, const State<V
     store3(s.model_values, m.varied.eq_pos + 3 * i,
            local_position(lanes, m.eq_objtype[i / 2], i % 2 == 0 ? m.eq_obj1id[i / 2] : m.eq_obj2id[i / 2],
                           uniform3<V>(m.eq_pos + 3 * i)));
+  for (int i = 0; i < 2 * m.neq && m.varied.eq_quat >= 0; ++i)
+    store4(s.model_values, m.varied.eq_quat + 4 * i, uniform4<V>(m.eq_quat + 4 * i));
 }
 
 // Center of mass and inertia of the trees of single free joints, in the axes of their roots, from the pose in
@@ -162,16 +164,24 @@ MANIPLE_FUNCTION void set_free_bodies(const Model<ScalarOf<V>>& m, const State<V
   }
 }
 
-// The points that connects of two bodies hold, which coincide in the pose in Data: that of body 1 is given.
+// What connects and welds of bodies hold in the pose in Data: a connect gives the point of body 1, and a weld
+// that of body 2, with which the other body's point coincides; a weld without a relpose of its own also keeps
+// the orientation of body 2 as seen from body 1.
 template <class V>
 MANIPLE_FUNCTION void set_connected_points(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (int e = 0; e < m.neq && m.varied.eq_pos >= 0; ++e) {
-    if (m.eq_type[e] != equality_connect || m.eq_objtype[e] == object_site) continue;
-    const int body1 = m.eq_obj1id[e], body2 = m.eq_obj2id[e];
-    const Vec3<V> point = load3<V>(d.xpos, 3 * body1) +
-                          load9<V>(d.xmat, 9 * body1) * uniform3<V>(m.eq_data + kEqualityData * e);
-    store3(s.model_values, m.varied.eq_pos + 3 * (2 * e + 1),
-           transpose(load9<V>(d.xmat, 9 * body2)) * (point - load3<V>(d.xpos, 3 * body2)));
+  for (int e = 0; e < m.neq && m.varied.eq_quat >= 0; ++e) {
+    const ScalarOf<V>* const data = m.eq_data + kEqualityData * e;
+    const bool welds = m.eq_type[e] == equality_weld && data[kComputedRelpose] != 0;
+    if (m.eq_objtype[e] == object_site || !(welds || m.eq_type[e] == equality_connect)) continue;
+    const int given = welds ? m.eq_obj2id[e] : m.eq_obj1id[e],
+              other = welds ? m.eq_obj1id[e] : m.eq_obj2id[e];
+    const Vec3<V> point = load3<V>(d.xpos, 3 * given) + load9<V>(d.xmat, 9 * given) * uniform3<V>(data) -
+                          load3<V>(d.xpos, 3 * other);
+    store3(s.model_values, m.varied.eq_pos + 3 * (2 * e + (welds ? 0 : 1)),
+           transpose(load9<V>(d.xmat, 9 * other)) * point);
+    if (welds)
+      store4(s.model_values, m.varied.eq_quat + 8 * e,
+             conjugate(load4<V>(d.xquat, 4 * other)) * load4<V>(d.xquat, 4 * given));
   }
 }
 
@@ -334,7 +344,7 @@ MANIPLE_STAGE void set_const(const Model<ScalarOf<V>>& m, const State<V>& s, con
   velocities<VelocityOutputs::dynamics>(m, s, d);
   composite_inertias(m, d);
   complete_poses(m, s, d);
-  if (m.varied.body_pos >= 0 || m.varied.body_quat >= 0) set_connected_points(m, s, d);
+  set_connected_points(m, s, d);
   set_weights(m, s, d);
   for (int i = 0; i < m.nq; ++i) s.qpos[i] = d.qpos_start[i];
 }

@@ -68,10 +68,11 @@ void mark_consequences(const ImportedModel& model, VariedOffsets& varied) {
       (varied.site_pos >= 0 && senses(model, object_site)))
     varied.sensor_pos = varied.sensor_refpos = 0;
   if (varied.geom_quat >= 0 && senses(model, object_geom)) varied.sensor_quat = varied.sensor_refquat = 0;
-  // points of connects and welds: those of connects follow from poses, too
+  // points of connects and welds; those of bodies follow from the pose at qpos0, too
   const auto& held = model.eq_objtype;
   const bool sites = std::find(held.begin(), held.end(), int{object_site}) != held.end();
-  if (poses || (sites && varied.site_pos >= 0)) varied.eq_pos = 0;
+  if (poses || varied.qpos0 >= 0) varied.eq_pos = varied.eq_quat = 0;
+  if (sites && varied.site_pos >= 0) varied.eq_pos = 0;
   const bool paths = varies_paths(model, varied);
   if (poses || paths || varied.qpos0 >= 0) varied.tendon_length0 = 0;
   if (bodies || paths || varied.dof_armature >= 0 || varied.qpos0 >= 0)

@@ -20,7 +20,8 @@ std::vector<TermExpression> field_assignments(const TermConfig& term, const Task
 // Does an event set fields of the model: all that it assigns to is of the model, or nothing is.
 bool sets_model(const TermConfig& term, const TaskModel& model);
 
-// Refuses an event by expression that sets friction of geoms or explicit pairs alone which no contact has.
+// Refuses an event by expression that sets friction of geoms or explicit pairs alone which no contact has, or
+// sizes of planes, meshes and height fields alone.
 // `elements`: of State, that it assigns.
 void check_contacts_of(const std::vector<int>& elements, const TermConfig& term, const TaskModel& model,
                        const std::string& key);

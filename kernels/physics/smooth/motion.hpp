@@ -143,8 +143,8 @@ template <class V>
 MANIPLE_FUNCTION Frame<V> equality_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                          int e, int side) {
   const int i = 2 * e + side;
-  return frame_on_body(d, m.eq_bodyid[i], LaneModel<V>(m, s).eq_pos().vector(i),
-                       uniform4<V>(m.eq_quat + 4 * i));
+  const LaneModel<V> lanes(m, s);
+  return frame_on_body(d, m.eq_bodyid[i], lanes.eq_pos().vector(i), lanes.eq_quat().quaternion(i));
 }
 
 }  // namespace maniple
