@@ -407,8 +407,9 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
   for (int j = 0; j < m.njnt; ++j) {
     if ((derived.jnt_flags[j] & joint_sprung) && !no_spring) flags |= model_springs;
     if (m.jnt_actfrclimited[j]) flags |= model_actfrclimited;
-    const bool last = j + 1 == m.body_jntadr[body_of(j)] + m.body_jntnum[body_of(j)];
-    if (m.jnt_type[j] == joint_ball && !last) flags |= model_slides_on_balls;
+    const int end = m.body_jntadr[body_of(j)] + m.body_jntnum[body_of(j)];
+    for (int after = j + 1; m.jnt_type[j] == joint_ball && after < end; ++after)
+      if (m.jnt_type[after] == joint_slide) flags |= model_slides_on_balls;
   }
   for (int i = 0; i < m.nv && !no_damper; ++i) {
     const double* poly = derived.dof_totaldampingpoly + 2 * i;

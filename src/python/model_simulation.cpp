@@ -42,6 +42,7 @@ std::vector<std::pair<std::string, int>> state_sizes(const ModelSizes& sizes) {
           {"mocap_pos", 3 * sizes.nmocap},
           {"mocap_quat", 4 * sizes.nmocap},
           {"eq_active", sizes.neq},
+          {"ctrl_history", sizes.nhistory},
           {"qacc_warmstart", sizes.nv},
           {"model_values", sizes.nmodelvalue}};
 }

@@ -151,6 +151,7 @@ std::vector<VariedCase> varied_cases() {
       {{"muscles", "", "muscles.xml"}, {}},
       {{"site_actuators", "", "site_actuators.xml"}, {}},
       {{"fluid", "", "fluid.xml"}, {}},
+      {{"ellipsoids", "", "ellipsoids.xml"}, {}},
       {{"sensors", "", "sensors.xml"}, {}},
       {{"hand", "", "hand.xml"}, {}},
       {contacts, {}},

@@ -205,9 +205,42 @@ def test_models_are_refused():
     elliptic.opt.cone, elliptic.opt.solver = mujoco.mjtCone.mjCONE_ELLIPTIC, mujoco.mjtSolver.mjSOL_PGS
     with pytest.raises(ValueError, match="elliptic"):
         maniple.rollout(elliptic, starts(elliptic, 1))
+    delayed = mujoco.MjModel.from_xml_string(DELAYED)
+    with pytest.raises(ValueError, match="found a history of controls"):
+        maniple.rollout(delayed, np.zeros(mujoco.mj_stateSize(delayed, int(mujoco.mjtState.mjSTATE_FULLPHYSICS))))
 
 
 # ---- Simulation ----
+
+DELAYED = """<mujoco><option timestep="0.01"/><worldbody><body><joint name="hinge" damping=".1"/><geom size=".1" pos=".2 0 0"/>
+</body></worldbody><actuator><motor joint="hinge" delay="0.03" nsample="6"/>
+<position joint="hinge" delay="0.025" nsample="4" interp="linear"/></actuator></mujoco>"""
+
+
+def test_delayed_controls_are_a_state():
+    """Controls act 3 and 2.5 time steps later, also after the state has been put back, and reset() forgets them."""
+    model = mujoco.MjModel.from_xml_string(DELAYED)
+    data, ctrl = mujoco.MjData(model), controls(model, 1, 20)[0]
+    simulation = maniple.Simulation(model, 2, fields=["ctrl_history"])
+    names = ("time", "qpos", "qvel", "ctrl_history")
+    for step, control in enumerate(ctrl):
+        data.time = 0.01 * step  # without the roundings of a sum, which may decide which control MuJoCo takes
+        data.ctrl[:] = control
+        mujoco.mj_step(model, data)
+        simulation.step(ctrl=np.tile(control, (2, 1)))
+        np.testing.assert_allclose(simulation["qvel"][1], data.qvel, rtol=0, atol=1e-7)
+        if step == 10:
+            kept = {name: simulation[name].copy() for name in names}
+    last = simulation["qvel"].copy()
+    assert kept["ctrl_history"].shape == (2, 10) and np.array_equal(kept["ctrl_history"][0, :6], ctrl[5:11, 0])
+    for name, values in kept.items():
+        simulation[name] = values
+    for control in ctrl[11:]:
+        simulation.step(ctrl=np.tile(control, (2, 1)))
+    assert np.array_equal(simulation["qvel"], last)
+    simulation.reset()
+    assert not simulation["ctrl_history"].any()
+
 
 def stepped(model, rows, ctrl, steps, forward=False):
     """mjData after each of these states, as it stands after steps of MuJoCo."""

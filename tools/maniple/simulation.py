@@ -207,6 +207,9 @@ def rollout(model: mujoco.MjModel | Sequence[mujoco.MjModel], initial_state: Arr
     sizes = {(_state_size(one), one.nu, one.nv, one.nsensordata) for one in models}
     if len(sizes) > 1:
         raise ValueError(f"model: found models of other sizes (nstate, nu, nv, nsensordata): {sorted(sizes)}; allowed: equal ones")
+    if any(one.nhistory for one in models):
+        raise ValueError("model: found a history of controls or readings (nsample), which is in mjSTATE_FULLPHYSICS; allowed: "
+                         "models without; Simulation steps them")
     nstate, nu, nv, nsensordata = sizes.pop()
     arrays = {"initial_state": _array("initial_state", initial_state, 2, nstate), "control": _array("control", control, 3, nu),
               "initial_warmstart": _array("initial_warmstart", initial_warmstart, 2, nv),

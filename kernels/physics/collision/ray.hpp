@@ -70,8 +70,11 @@ MANIPLE_FUNCTION V ray_distance(int type, const Size* size, const Vec3<V>& p, co
       const MaskOf<V> down = u.z <= V(-kMinimumValue);
       const V distance = -p.z / select(down, u.z, V(-1));
       MaskOf<V> met = down && distance >= V(0);
-      const V x = abs(multiply_add(distance, u.x, p.x)), y = abs(multiply_add(distance, u.y, p.y));
-      met = met && (radius <= V(0) || x <= radius) && (V(size[1]) <= V(0) || y <= V(size[1]));
+      const auto keep_within = [&](V half, V place) {
+        if (any_lane(half > V(0))) met = met && (half <= V(0) || abs(place) <= half);
+      };
+      keep_within(radius, multiply_add(distance, u.x, p.x));
+      keep_within(V(size[1]), multiply_add(distance, u.y, p.y));
       return select(met, distance, V(-1));
     }
     case geom_sphere:

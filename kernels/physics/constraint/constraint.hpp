@@ -91,7 +91,7 @@ MANIPLE_FUNCTION MaskOf<V> tendon_has_rows(const Model<ScalarOf<V>>& m, const Da
   if (m.flags & model_sparse_rows) return MaskOf<V>(true);
   const DofRow<V> row = tendon_row(m, d, tendon);
   MaskOf<V> moves(false);
-  for (int k = 0; k < row.count; ++k) moves = moves || row[k] != V(0);
+  for (int k = 0; k < row.count && any_lane(!moves); ++k) moves = moves || row[k] != V(0);
   return moves;
 }
 

@@ -38,7 +38,7 @@ MANIPLE_FUNCTION LimitMotion<V> limit_motion(const Model<ScalarOf<V>>& m, const 
   }
   motion.beyond = distance - V(m.limit_margin[r]);
   motion.acts = motion.beyond < V(0);
-  if (tendon >= 0) motion.acts = motion.acts && tendon_has_rows(m, d, tendon);
+  if (tendon >= 0 && any_lane(motion.acts)) motion.acts = motion.acts && tendon_has_rows(m, d, tendon);
   return motion;
 }
 
