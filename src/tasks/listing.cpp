@@ -49,6 +49,7 @@ TaskModel one_of_everything() {
   model.body_parent = {0, 0};
   model.geom_body = {0, 1};
   model.geom_type = {geom_plane, geom_sphere};
+  model.geom_in_fluid = {false, false};
   model.geom_static = {true, false};
   model.geom_visible = {true, true};
   model.geom_pairs = {{0, 1}};

@@ -166,6 +166,17 @@ std::string size_advice(std::size_t geom, const TaskModel& model) {
   return sizes_of(type) > 0 ? "" : fmt::format("does not count: it is a {}", shape_name(type));
 }
 
+// The mass of the fluid that an ellipsoid takes along follows from its sizes by integrals that the compiler
+// computes.
+void check_fluid(std::size_t geom, const TaskModel& model, const SourceLocation& where,
+                 const std::string& key) {
+  if (model.geom_in_fluid[geom])
+    throw InputError(where, key,
+                     "geom_size of '" + model.geoms[geom] +
+                         "' is one for the whole model: a fluid acts on the geom as an ellipsoid",
+                     "geoms with fluidshape=\"none\", or simulation.density=0 and simulation.viscosity=0");
+}
+
 // The elements that the event names, each once.
 std::vector<Element> chosen(const Elements& elements, const TermConfig& term, const std::string& key) {
   const std::string kind = text_of(elements.kind);
@@ -306,6 +317,9 @@ void check_effect(const TermConfig& term, const VaryingField& field, const std::
     const std::string of = of_entry[0].name.empty() ? "" : " of '" + of_entry[0].name + "'";
     throw InputError(term.where, key, "an event without effect: " + field.name + of + " " + why, allowed);
   };
+  for (const Element& element : elements)
+    if (field.name == "geom_size")
+      check_fluid(static_cast<std::size_t>(element.first / field.row), model, term.where, key);
   if (term.names.empty()) check(elements);
   std::vector<std::string> names;
   for (const Element& element : elements) names.push_back(element.name);
@@ -464,6 +478,8 @@ void check_contacts_of(const std::vector<int>& elements, const TermConfig& term,
           element < first + static_cast<int>(field.values.size()))
         rows.push_back(static_cast<std::size_t>((element - first) / field.row));
     const bool sizes = field.name == "geom_size";
+    for (const std::size_t row : rows)
+      if (sizes) check_fluid(row, model, term.where_of("set"), key + ".set");
     if (rows.empty() || std::any_of(rows.begin(), rows.end(), [&](std::size_t row) {
           return sizes ? size_advice(row, model).empty() : rubs(name, row, model);
         }))

@@ -63,6 +63,9 @@ TaskModel task_model(const ImportedModel& model) {
     result.has_free_root = model.jnt_type[static_cast<std::size_t>(model.body_jntadr[1])] == joint_free;
   result.geom_body = model.geom_bodyid;
   result.geom_type = model.geom_type;
+  const bool fluid = model.density != 0 || model.viscosity != 0;
+  for (std::size_t g = 0; g < model.geom_type.size(); ++g)
+    result.geom_in_fluid.push_back(fluid && model.geom_fluid[kGeomFluid * g] > 0);
   for (const int body : model.geom_bodyid)
     result.geom_static.push_back(
         model.body_weldid[static_cast<std::size_t>(body)] == 0 &&

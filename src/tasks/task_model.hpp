@@ -65,9 +65,10 @@ struct TaskModel {
   std::vector<int> body_parent;
   bool has_free_root = false;  // body 1, which terms of the base are of, has a free joint
   std::vector<int> geom_body;
-  std::vector<int> geom_type;      // mjtGeom
-  std::vector<bool> geom_static;   // no joint moves it
-  std::vector<bool> geom_visible;  // its color is not fully transparent
+  std::vector<int> geom_type;       // mjtGeom
+  std::vector<bool> geom_in_fluid;  // a fluid acts on it as an ellipsoid
+  std::vector<bool> geom_static;    // no joint moves it
+  std::vector<bool> geom_visible;   // its color is not fully transparent
   std::vector<std::array<int, 2>>
       geom_pairs;  // geoms that may touch, the numbers of the pairs in the kernels
   // The state that a reset starts from: the model's default one, or that of task.keyframe.

@@ -353,6 +353,16 @@ def test_refused(maniple, deck, tmp_path, event, expected):
         assert part in message, message
 
 
+@pytest.mark.parametrize("event", ["{field: geom_size, geoms: [left_bone, trunk], mode: startup, operation: scale, ranges: [1, 2]}",
+                                   "{set: \"geom_size[left_bone]\", expression: \"1\", mode: startup}"])
+def test_ellipsoids_in_a_fluid_keep_their_sizes(maniple, deck, event):
+    model = MODEL.replace("<option", '<option density="1.2"').replace('"left_bone"', '"left_bone" fluidshape="ellipsoid"')
+    path = deck(events=f"\n    push: {event}", observed=["qpos"], model=model)
+    message = maniple("validate", path, ranks=0, exit_code=2).stderr
+    assert "geom_size of 'left_bone' is one for the whole model: a fluid acts on the geom as an ellipsoid" in message, message
+    maniple("validate", path, "simulation.density=0", ranks=0)
+
+
 def test_a_reset_cannot_set_the_model(maniple, deck):
     path = deck(events="{}", observed=["qpos"])
     path.write_text(path.read_text().replace("  resets:\n", "  resets:\n    - {set: \"body_mass[torso]\", expression: \"1\"}\n"))

@@ -406,7 +406,7 @@ def test_simulations_are_refused():
         simulation["xpos"]
     with pytest.raises(ValueError, match=r"qpos: found the shape \(4, 5\); allowed: \(4, 6\)"):
         simulation["qpos"] = np.zeros((4, 5))
-    with pytest.raises(ValueError, match="xpos: found no state; allowed: act, ctrl, eq_active, mocap_pos, .* time"):
+    with pytest.raises(ValueError, match="xpos: found no state; allowed: act, ctrl, ctrl_history, eq_active, mocap_pos, .* time"):
         simulation["xpos"] = 0
     with pytest.raises(ValueError, match="mask: found 3 numbers; allowed: 4"):
         simulation.reset(np.ones(3, bool))

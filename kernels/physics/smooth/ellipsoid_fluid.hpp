@@ -1,6 +1,7 @@
 // Forces of a fluid on geoms as ellipsoids (fluidshape="ellipsoid"): added mass, lift by circulation and by
 // spin, drag and viscous resistance (mj_ellipsoidFluidModel; MuJoCo's documentation, "Fluid forces"), and
-// their derivative by the velocity of the geom as MuJoCo has it (mjd_ellipsoidFluid).
+// their derivative by the velocity of the geom as MuJoCo has it (mjd_ellipsoidFluid). Sizes and velocities
+// enter relative to the longest semiaxis and to the speed, so that no power of small ones is lost.
 #pragma once
 
 #include "kernels/math/spatial.hpp"
@@ -67,10 +68,10 @@ template <class V>
 struct EllipsoidInFluid {
   V density, viscosity, interaction, blunt_drag, slender_drag, kutta_lift, magnus;
   V linear_viscosity, angular_viscosity;  // force over -velocity in a viscous fluid at rest
-  V largest_area;
-  Vec3<V> mass, inertia;  // of the fluid that moves along
-  Vec3<V> area2;          // squares of the products of the other two semiaxes
-  Vec3<V> moment;         // of the drag against rotation
+  V square, largest_area;                 // of the longest semiaxis; of an ellipse through the middle
+  Vec3<V> mass, inertia;                  // of the fluid that moves along
+  Vec3<V> area2;   // squares of the products of the other two semiaxes, over those of the longest
+  Vec3<V> moment;  // of the drag against rotation
 
   MANIPLE_FUNCTION EllipsoidInFluid(const Model<ScalarOf<V>>& m, const State<V>& s, int g) {
     const ScalarOf<V>* const fluid = m.geom_fluid + kGeomFluid * g;
@@ -104,8 +105,8 @@ struct EllipsoidInFluid {
     linear_viscosity = viscosity * number(3 * kPi) * diameter;
     angular_viscosity = viscosity * number(kPi) * (diameter * diameter * diameter);
     const auto moment_of = [](V along, V across) {
-      const V square = across * across;
-      return number(8.0 / 15.0 * kPi) * along * (square * square);
+      const V squared = across * across;
+      return number(8.0 / 15.0 * kPi) * along * (squared * squared);
     };
     const V largest_moment = moment_of(middle, longest);
     const auto drag = [&](V along, V a, V b) {
@@ -113,14 +114,10 @@ struct EllipsoidInFluid {
       return V(fluid[3]) * own + slender_drag * (largest_moment - own);
     };
     moment = {drag(size.x, size.y, size.z), drag(size.y, size.z, size.x), drag(size.z, size.x, size.y)};
-    const auto square = [](V v) { return v * v; };
-    area2 = {square(size.y * size.z), square(size.z * size.x), square(size.x * size.y)};
-  }
-
-  // Area that the ellipsoid shows to the fluid at the velocity v.
-  MANIPLE_FUNCTION V projected_area(const Vec3<V>& v) const {
-    const Vec3<V> normal = scaled(area2, v);
-    return number(kPi) * sqrt(dot(normal, normal) / max(V(kMinimumValue), dot(normal, v)));
+    square = longest * longest;
+    const Vec3<V> share = (V(1) / longest) * size;
+    const auto area = [](V a, V b) { return (a * b) * (a * b); };
+    area2 = {area(share.y, share.z), area(share.z, share.x), area(share.x, share.y)};
   }
 
   // Force at the velocity v against the fluid, both at the middle of the geom and in its axes.
@@ -129,10 +126,11 @@ struct EllipsoidInFluid {
     Vec3<V> torque = cross(momentum, v.lin) + cross(scaled(inertia, v.rot), v.rot);
     Vec3<V> force = cross(momentum, v.rot) + magnus * cross(v.rot, v.lin);
 
-    const Vec3<V> normal = scaled(area2, v.lin);
-    const V projection = dot(normal, v.lin), speed = norm(v.lin), area = projected_area(v.lin);
-    const V cos_alpha = projection / max(V(kMinimumValue), speed * dot(normal, normal));
-    const Vec3<V> circulation = (kutta_lift * density * cos_alpha * area) * cross(normal, v.lin);
+    const V speed = norm(v.lin);
+    const Vec3<V> way = direction(v.lin, speed), normal = scaled(area2, way);
+    const V area = projected_area(way, normal);
+    const Vec3<V> circulation =
+        (kutta_lift * density * area * dot(normal, way) / dot(normal, normal)) * cross(normal, v.lin);
     force = force + cross(circulation, v.lin);
 
     const V linear =
@@ -153,8 +151,11 @@ struct EllipsoidInFluid {
                             scaled_columns(by_rot, inertia));
     result.torque_lin = sum(cross_matrix(momentum), V(1), scaled_columns(by_lin, mass));
     result.force_rot = sum(cross_matrix(momentum), magnus, by_lin);
+    const V speed = norm(v.lin);
+    const Vec3<V> way = direction(v.lin, speed);
     result.force_lin =
-        sum(sum(sum(kutta(v.lin), V(1), drag(v.lin)), V(1), scaled_columns(by_rot, mass)), -magnus, by_rot);
+        sum(sum(sum(kutta(way, speed), V(1), drag(way, speed)), V(1), scaled_columns(by_rot, mass)), -magnus,
+            by_rot);
     return result;
   }
 
@@ -163,45 +164,54 @@ struct EllipsoidInFluid {
   MANIPLE_FUNCTION static V number(double value) { return V(static_cast<ScalarOf<V>>(value)); }
   MANIPLE_FUNCTION static V norm(const Vec3<V>& v) { return sqrt(dot(v, v)); }
 
+  // v over its length; any direction where that is 0, as all that follows is then 0, too.
+  MANIPLE_FUNCTION static Vec3<V> direction(const Vec3<V>& v, V length) {
+    const MaskOf<V> moves = length > V(0);
+    return select<V>(moves, (V(1) / select(moves, length, V(1))) * v, Vec3<V>{V(1), V(0), V(0)});
+  }
+  // Area that the ellipsoid shows to the fluid as it moves along the unit vector `way`; normal: area2 * way.
+  MANIPLE_FUNCTION V projected_area(const Vec3<V>& way, const Vec3<V>& normal) const {
+    return number(kPi) * square * sqrt(dot(normal, normal) / dot(normal, way));
+  }
+
   MANIPLE_FUNCTION Mat3<V> viscous_torque(const Vec3<V>& v) const {
-    const V scale = -density / max(V(kMinimumValue), norm(scaled(moment, v)));
-    const Vec3<V> squares = scale * scaled(scaled(moment, moment), v);
+    const Vec3<V> drag = scaled(moment, v);
+    const Vec3<V> squares = (-density / max(V(kMinimumValue), norm(drag))) * scaled(moment, drag);
     const V along = dot(v, squares) - angular_viscosity;
     return sum(outer(v, squares), V(1), diagonal(along, along, along));
   }
 
-  MANIPLE_FUNCTION Mat3<V> drag(const Vec3<V>& v) const {
+  // The derivatives of drag and lift of what moves along the unit vector `way`.
+  MANIPLE_FUNCTION Mat3<V> drag(const Vec3<V>& way, V speed) const {
     const V a = area2.x, b = area2.y, c = area2.z;
-    const V xx = v.x * v.x, yy = v.y * v.y, zz = v.z * v.z, square = xx + yy + zz, speed = sqrt(square);
-    const Vec3<V> normal = scaled(area2, v);
-    const V projection = dot(normal, v), area = projected_area(v);
-    const V change = density * speed * (blunt_drag - slender_drag) * number(kPi) /
-                     max(V(kMinimumValue), sqrt(projection * projection * projection * dot(normal, normal)));
+    const V xx = way.x * way.x, yy = way.y * way.y, zz = way.z * way.z;
+    const Vec3<V> normal = scaled(area2, way);
+    const V projection = dot(normal, way), area = projected_area(way, normal);
+    const V change = density * speed * (blunt_drag - slender_drag) * number(kPi) * square /
+                     sqrt(projection * projection * projection * dot(normal, normal));
     const Vec3<V> area_change{change * normal.x * (b * yy * (a - b) + c * zz * (a - c)),
                               change * normal.y * (a * xx * (b - a) + c * zz * (b - c)),
                               change * normal.z * (a * xx * (c - a) + b * yy * (c - b))};
-    const V quadratic =
-        -density * (area * blunt_drag + slender_drag * (largest_area - area)) / max(V(kMinimumValue), speed);
-    const V along = quadratic * square - linear_viscosity;
-    return sum(sum(diagonal(along, along, along), quadratic, outer(v, v)), V(-1), outer(v, area_change));
+    const V quadratic = -density * speed * (area * blunt_drag + slender_drag * (largest_area - area));
+    const V along = quadratic - linear_viscosity;
+    return sum(sum(diagonal(along, along, along), quadratic, outer(way, way)), V(-1),
+               outer(way, area_change));
   }
 
-  MANIPLE_FUNCTION Mat3<V> kutta(const Vec3<V>& v) const {
+  MANIPLE_FUNCTION Mat3<V> kutta(const Vec3<V>& way, V speed) const {
     const V a = area2.x, b = area2.y, c = area2.z;
-    const V xx = v.x * v.x, yy = v.y * v.y, zz = v.z * v.z, square = xx + yy + zz;
-    const Vec3<V> normal = scaled(area2, v);
-    const V projection = dot(normal, v), normal2 = dot(normal, normal);
-    const V scale =
-        number(kPi) * kutta_lift * density / max(V(kMinimumValue), sqrt(normal2 * projection * square));
+    const V xx = way.x * way.x, yy = way.y * way.y, zz = way.z * way.z;
+    const Vec3<V> normal = scaled(area2, way);
+    const V projection = dot(normal, way), normal2 = dot(normal, normal);
+    const V scale = number(kPi) * kutta_lift * density * square * speed / sqrt(normal2 * projection);
     const Vec3<V> coefficient{yy * (a - b) + zz * (a - c), xx * (b - a) + zz * (b - c),
                               xx * (c - a) + yy * (c - b)};
-    const V of_normal = projection / max(V(kMinimumValue), normal2),
-            of_square = projection / max(V(kMinimumValue), square), twice = V(2) * projection;
-    const Vec3<V> inner{a * a * of_normal - a + of_square, b * b * of_normal - b + of_square,
-                        c * c * of_normal - c + of_square};
+    const V of_normal = projection / normal2, twice = V(2) * projection;
+    const Vec3<V> inner{a * a * of_normal - a + projection, b * b * of_normal - b + projection,
+                        c * c * of_normal - c + projection};
     const Mat3<V> differences{V(0), b - a, c - a, a - b, V(0), c - b, a - c, b - c, V(0)};
     const Mat3<V> terms = sum(outer(coefficient, inner), twice, differences);
-    const Mat3<V> squares = outer(v, v);
+    const Mat3<V> squares = outer(way, way);
     return {scale * (terms.xx * squares.xx - coefficient.x * projection),
             scale * (terms.xy * squares.xy),
             scale * (terms.xz * squares.xz),
