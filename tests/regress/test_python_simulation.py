@@ -420,7 +420,7 @@ def test_simulations_are_refused():
             maniple.Simulation(MODELS["hopper"], 4, threads=threads)
     with pytest.raises(ValueError, match='no field "xpoz"; nearest field: xpos'):
         maniple.Simulation(MODELS["hopper"], 4, fields=["xpoz"])
-    with pytest.raises(ValueError, match="model_fields: found 'geom_size'; allowed: gravity, "):
-        maniple.Simulation(MODELS["hopper"], 4, model_fields=["geom_size"])
+    with pytest.raises(ValueError, match="model_fields: found 'geom_margin'; allowed: gravity, "):
+        maniple.Simulation(MODELS["hopper"], 4, model_fields=["geom_margin"])
     with pytest.raises(ValueError, match="nowhere.xml"):
         maniple.Simulation("nowhere.xml", 4)
