@@ -70,8 +70,8 @@ MANIPLE_FUNCTION V ray_distance(int type, const Size* size, const Vec3<V>& p, co
       const MaskOf<V> down = u.z <= V(-kMinimumValue);
       const V distance = -p.z / select(down, u.z, V(-1));
       MaskOf<V> met = down && distance >= V(0);
-      const auto keep_within = [&](V half, V place) {
-        if (any_lane(half > V(0))) met = met && (half <= V(0) || abs(place) <= half);
+      const auto keep_within = [&](V extent, V place) {
+        if (any_lane(extent > V(0))) met = met && (extent <= V(0) || abs(place) <= extent);
       };
       keep_within(radius, multiply_add(distance, u.x, p.x));
       keep_within(V(size[1]), multiply_add(distance, u.y, p.y));
