@@ -96,6 +96,7 @@ StopSignals::~StopSignals() {
 
 void tell_ending_signals(const char* verb, bool says) {
   for (NotedSignal& noted : noted_signals) {
+    // who presses Ctrl-C knows what ends it
     if (says && noted.number != SIGINT)
       noted.last_line =
           std::string("maniple: error: ") + verb + " was ended by " + noted.name + ", before it was done\n";

@@ -228,7 +228,8 @@ struct SplinePlace {
 // and interpolated as scipy.ndimage.zoom() does.
 void bowl(HeightGrid& cell, const SubTerrainConfig& sub, const TerrainConfig& terrain, double difficulty,
           CellDraws& draws) {
-  constexpr double kInnermost = 0.04;  // as a share of the radius: within it the ground is as high as there
+  // share of the radius; nearer to the middle the ground is as high as at this share
+  constexpr double kInnermost = 0.04;
   const int border = whole(sub.border_width, terrain.horizontal_scale);
   const int nx = cell.nx - 2 * border, ny = cell.ny - 2 * border;
   const auto drawn_along = [&](int points) {

@@ -56,6 +56,7 @@ MANIPLE_STAGE void add_tendon_wrenches(const Model<ScalarOf<V>>& m, const State<
   for (int t = 0; t < m.ntendon; ++t) {
     if (m.ten_J_spatialadr[t] < 0) continue;
     const V force = tendon_force(m, s, d, t);
+    // bodies that are welded to each other pass forces on, which their sensors read
     const auto are_one = [](int a, int b) { return a == b; };
     walk_tendon(m, s, d, t, are_one, [&](int body, const Vec3<V>& point, const Vec3<V>& direction) {
       if (body == 0) return;

@@ -30,7 +30,8 @@ MANIPLE_FUNCTION void store_inertia_row(const Model<ScalarOf<V>>& m, const State
   }
 }
 
-// Leaves to roots: crb and cfrc_body, which velocities() has left, become those of subtrees.
+// Leaves to roots: crb, and in the same walk cfrc_body, which velocities() has left, become those of
+// subtrees.
 template <class V>
 MANIPLE_SUBSTAGE void composite_inertias(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   const BodyLevels<V> levels(m, d);
