@@ -123,4 +123,36 @@ MANIPLE_FUNCTION Mat3<V> uniform9(const ScalarOf<V>* p) {
   return {V(p[0]), V(p[1]), V(p[2]), V(p[3]), V(p[4]), V(p[5]), V(p[6]), V(p[7]), V(p[8])};
 }
 
+// Componentwise.
+template <class V>
+MANIPLE_FUNCTION Vec3<V> scaled(const Vec3<V>& scale, const Vec3<V>& v) {
+  return {scale.x * v.x, scale.y * v.y, scale.z * v.z};
+}
+
+// a b'
+template <class V>
+MANIPLE_FUNCTION Mat3<V> outer(const Vec3<V>& a, const Vec3<V>& b) {
+  return {a.x * b.x, a.x * b.y, a.x * b.z, a.y * b.x, a.y * b.y, a.y * b.z, a.z * b.x, a.z * b.y, a.z * b.z};
+}
+
+// m scaled column by column: m diag(scale)
+template <class V>
+MANIPLE_FUNCTION Mat3<V> scaled_columns(const Mat3<V>& m, const Vec3<V>& scale) {
+  return {m.xx * scale.x, m.xy * scale.y, m.xz * scale.z, m.yx * scale.x, m.yy * scale.y,
+          m.yz * scale.z, m.zx * scale.x, m.zy * scale.y, m.zz * scale.z};
+}
+
+// a + factor b
+template <class V>
+MANIPLE_FUNCTION Mat3<V> add_scaled(const Mat3<V>& a, V factor, const Mat3<V>& b) {
+  return {a.xx + factor * b.xx, a.xy + factor * b.xy, a.xz + factor * b.xz,
+          a.yx + factor * b.yx, a.yy + factor * b.yy, a.yz + factor * b.yz,
+          a.zx + factor * b.zx, a.zy + factor * b.zy, a.zz + factor * b.zz};
+}
+
+template <class V>
+MANIPLE_FUNCTION Mat3<V> diagonal(V x, V y, V z) {
+  return {x, V(0), V(0), V(0), y, V(0), V(0), V(0), z};
+}
+
 }  // namespace maniple

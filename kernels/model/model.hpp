@@ -34,6 +34,21 @@ enum GeomType : int {
   geom_box = 6,
   geom_mesh = 7
 };
+// Numbers of geom_size that a shape has; 0 of one whose size is given otherwise.
+MANIPLE_FUNCTION constexpr int number_of_sizes(int type) {
+  switch (type) {
+    case geom_sphere:
+      return 1;
+    case geom_capsule:
+    case geom_cylinder:
+      return 2;
+    case geom_ellipsoid:
+    case geom_box:
+      return 3;
+    default:
+      return 0;
+  }
+}
 enum JointType : int { joint_free = 0, joint_ball = 1, joint_slide = 2, joint_hinge = 3 };
 enum EqualityType : int { equality_connect = 0, equality_weld = 1, equality_joint = 2, equality_tendon = 3 };
 enum ObjectType : int {

@@ -103,19 +103,20 @@ MANIPLE_FUNCTION void set_body_inertias(const Model<ScalarOf<V>>& m, const State
 template <class V>
 MANIPLE_FUNCTION void set_bounding_spheres(const Model<ScalarOf<V>>& m, const State<V>& s) {
   for (int g = 0; g < m.ngeom && m.varied.geom_rbound >= 0; ++g) {
-    const int type = m.geom_type[g];
-    const bool sized = type != geom_plane && type != geom_hfield && type != geom_mesh;
     V size[3];
     put_sizes(LaneModel<V>(m, s), g, size);
-    s.model_values[m.varied.geom_rbound + g] = sized ? shape_radius(type, size) : V(m.geom_rbound[g]);
+    s.model_values[m.varied.geom_rbound + g] =
+        number_of_sizes(m.geom_type[g]) > 0 ? shape_radius(m.geom_type[g], size) : V(m.geom_rbound[g]);
   }
 }
 
-// The position of a geom or site in its body, which may vary; `otherwise` for what is neither.
+// Where a sensor reads, or refers to, an object, in its body: the center of mass of a body, and a geom or
+// site, may vary; `otherwise` for all else.
 template <class V>
-MANIPLE_FUNCTION Vec3<V> local_position(const LaneModel<V>& lanes, int type, int id,
-                                        const Vec3<V>& otherwise) {
+MANIPLE_FUNCTION Vec3<V> sensed_position(const LaneModel<V>& lanes, int type, int id,
+                                         const Vec3<V>& otherwise) {
   if (id < 0) return otherwise;
+  if (type == object_body) return lanes.body_ipos().vector(id);
   if (type == object_geom) return lanes.geom_pos().vector(id);
   return type == object_site ? lanes.site_pos().vector(id) : otherwise;
 }
@@ -128,7 +129,7 @@ MANIPLE_FUNCTION void set_held_frames(const Model<ScalarOf<V>>& m, const State<V
   const auto set = [&](int i, int type, int id, const ScalarOf<V>* pos, int to_pos, const ScalarOf<V>* quat,
                        int to_quat) {
     if (to_pos >= 0)
-      store3(s.model_values, to_pos + 3 * i, local_position(lanes, type, id, uniform3<V>(pos + 3 * i)));
+      store3(s.model_values, to_pos + 3 * i, sensed_position(lanes, type, id, uniform3<V>(pos + 3 * i)));
     if (to_quat >= 0)
       store4(s.model_values, to_quat + 4 * i,
              id >= 0 && type == object_geom ? lanes.geom_quat().quaternion(id) : uniform4<V>(quat + 4 * i));
@@ -139,10 +140,12 @@ MANIPLE_FUNCTION void set_held_frames(const Model<ScalarOf<V>>& m, const State<V
     set(i, m.sensor_reftype[i], m.sensor_refid[i], m.sensor_refpos, m.varied.sensor_refpos, m.sensor_refquat,
         m.varied.sensor_refquat);
   }
-  for (int i = 0; i < 2 * m.neq && m.varied.eq_pos >= 0; ++i)
-    store3(s.model_values, m.varied.eq_pos + 3 * i,
-           local_position(lanes, m.eq_objtype[i / 2], i % 2 == 0 ? m.eq_obj1id[i / 2] : m.eq_obj2id[i / 2],
-                          uniform3<V>(m.eq_pos + 3 * i)));
+  for (int i = 0; i < 2 * m.neq && m.varied.eq_pos >= 0; ++i) {
+    const int object = i % 2 == 0 ? m.eq_obj1id[i / 2] : m.eq_obj2id[i / 2];
+    store3(
+        s.model_values, m.varied.eq_pos + 3 * i,
+        m.eq_objtype[i / 2] == object_site ? lanes.site_pos().vector(object) : uniform3<V>(m.eq_pos + 3 * i));
+  }
   for (int i = 0; i < 2 * m.neq && m.varied.eq_quat >= 0; ++i)
     store4(s.model_values, m.varied.eq_quat + 4 * i, uniform4<V>(m.eq_quat + 4 * i));
 }
@@ -342,8 +345,8 @@ MANIPLE_STAGE void set_const(const Model<ScalarOf<V>>& m, const State<V>& s, con
   }
   kinematics(m, s, d, false);
   velocities<VelocityOutputs::dynamics>(m, s, d);
-  composite_inertias(m, d);
-  complete_poses(m, s, d);
+  sum_over_subtrees(m, d);
+  complete_body_poses(m, s, d);
   set_connected_points(m, s, d);
   set_weights(m, s, d);
   for (int i = 0; i < m.nq; ++i) s.qpos[i] = d.qpos_start[i];

@@ -68,7 +68,7 @@ MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, c
     velocities<VelocityOutputs::all>(m, s, d);
   else
     velocities<VelocityOutputs::dynamics>(m, s, d);
-  composite_inertias(m, d);
+  sum_over_subtrees(m, d);
   inertia_and_bias(m, s, d);
   end_stage(d, PhysicsStage::inertia_and_bias);
   if (!request.contacts_known) collide(m, s, d);

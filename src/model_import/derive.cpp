@@ -205,14 +205,19 @@ double delay_in_steps(double steps) {
   return std::abs(steps - whole) <= 1e-9 * std::fmax(1, steps) ? whole : steps;
 }
 
+int remembered_controls(const Model<double>& m, int actuator) {
+  return m.actuator_delay[actuator] > 0 ? m.actuator_history[2 * actuator] : 0;
+}
+
 void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
   int history = 0;  // controls that actuators before remember
   for (int i = 0; i < m.nu; ++i) {
     const int group = m.actuator_group[i];
     derived.actuator_disabled[i] = group >= 0 && group <= 30 && (m.disableactuator >> group & 1);
     derived.actuator_delaysteps[i] = delay_in_steps(m.actuator_delay[i] / m.timestep);
-    derived.actuator_historyadr[i] = m.actuator_delay[i] > 0 ? history : -1;
-    if (m.actuator_delay[i] > 0) history += m.actuator_history[2 * i];
+    const int own = remembered_controls(m, i);
+    derived.actuator_historyadr[i] = own > 0 ? history : -1;
+    history += own;
     const double tau = std::fmax(kMinimumValue, m.actuator_dynprm[10 * i]);
     derived.actuator_inversetau[i] = 1 / tau;
     // exact integration of the filter over one step: act += act_dot * tau * (1 - exp(-h/tau))
@@ -470,6 +475,8 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
   count_tendons(m, sizes);
   count_contacts(m, sizes);
   count_sensors(m, sizes);
+  sizes.nhistory = 0;
+  for (int i = 0; i < m.nu; ++i) sizes.nhistory += remembered_controls(m, i);
   sizes.nunsymmetric = m.integrator == implicit ? m.nM : 0;
   sizes.nbiasbody = m.integrator == implicit ? 6 * m.nbody : 0;
   sizes.nvariedfriction = m.varied.friction_D >= 0 || m.varied.friction_loss >= 0 ? sizes.nfriction : 0;

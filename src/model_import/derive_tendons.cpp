@@ -68,13 +68,10 @@ void derive_totals(const Model<double>& m, const DerivedFields& derived, int t) 
 }  // namespace
 
 void count_tendons(const Model<double>& m, ModelSizes& sizes) {
-  sizes.nJspatial = sizes.nmoment = sizes.nhistory = 0;
+  sizes.nJspatial = sizes.nmoment = 0;
   for (int t = 0; t < m.ntendon; ++t)
     if (leads_over_sites(m, t)) sizes.nJspatial += m.ten_J_rownnz[t];
-  for (int i = 0; i < m.nu; ++i) {
-    sizes.nmoment += static_cast<int>(dofs_of_moment(m, i).size());
-    if (m.actuator_delay[i] > 0) sizes.nhistory += m.actuator_history[2 * i];
-  }
+  for (int i = 0; i < m.nu; ++i) sizes.nmoment += static_cast<int>(dofs_of_moment(m, i).size());
 }
 
 void derive_tendons(const Model<double>& m, const DerivedFields& derived) {

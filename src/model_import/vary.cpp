@@ -64,7 +64,8 @@ void mark_consequences(const ImportedModel& model, VariedOffsets& varied) {
   if (varied.dof_frictionloss >= 0) varied.friction_loss = 0;
   if (varied.jnt_range >= 0) varied.limit_bound = 0;
   if (varied.geom_size >= 0) varied.geom_rbound = 0;
-  if ((varied.geom_pos >= 0 && senses(model, object_geom)) ||
+  if ((varied.body_ipos >= 0 && senses(model, object_body)) ||
+      (varied.geom_pos >= 0 && senses(model, object_geom)) ||
       (varied.site_pos >= 0 && senses(model, object_site)))
     varied.sensor_pos = varied.sensor_refpos = 0;
   if (varied.geom_quat >= 0 && senses(model, object_geom)) varied.sensor_quat = varied.sensor_refquat = 0;
@@ -95,6 +96,17 @@ std::vector<VaryingField> varying_fields(const ImportedModel& model) {
   MANIPLE_VARYING_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
   return fields;
+}
+
+bool stands_alone(const ImportedModel& model, const VaryingField& field) {
+  VariedOffsets varied;
+  varied.*(field.offset) = 0;
+  mark_consequences(model, varied);
+  bool alone = true;
+#define MANIPLE_FIELD(name, ...) alone = alone && varied.name < 0;
+  MANIPLE_CONSEQUENT_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  return alone;
 }
 
 bool is_not_negative(const std::string& field) {

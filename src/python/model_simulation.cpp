@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <set>
 
 #include "src/model_import/vary.hpp"
 #include "src/python/batch_parts.hpp"
@@ -18,17 +17,6 @@
 
 namespace maniple {
 namespace {
-
-// Whether no other number of the model follows from a field that varies (kernels/physics/set_const.hpp):
-// these are computed where a task's events draw it.
-bool stands_alone(const std::string& field, const VariedOffsets& varied) {
-  static const std::set<std::string> with_consequences{
-      "qpos0",     "body_pos",    "body_quat",    "body_mass",        "body_ipos", "body_inertia",
-      "jnt_range", "dof_damping", "dof_armature", "dof_frictionloss", "geom_size"};
-  if (field == "geom_pos" || field == "geom_quat" || field == "site_pos")
-    return varied.sensor_pos < 0 && varied.sensor_quat < 0 && varied.eq_pos < 0 && varied.tendon_length0 < 0;
-  return !with_consequences.contains(field);
-}
 
 std::vector<std::pair<std::string, int>> state_sizes(const ModelSizes& sizes) {
   return {{"time", 1},
@@ -159,7 +147,7 @@ ModelSimulation::ModelSimulation(const Config& config, const std::vector<std::st
                                .description = field.description,
                                .size = static_cast<int>(field.values.size()),
                                .first = offset,
-                               .may_be_set = stands_alone(field.name, model().sizes.varied)});
+                               .may_be_set = stands_alone(model(), field)});
 }
 
 std::int64_t ModelSimulation::dropped_contacts() const {

@@ -145,25 +145,10 @@ std::pair<std::string, std::string> pose_advice(std::size_t body, const TaskMode
   return {};
 }
 
-// Sizes that a geom of this type has; 0: its shape is not made by them, or it is not bounded.
-int sizes_of(int type) {
-  switch (type) {
-    case geom_sphere:
-      return 1;
-    case geom_capsule:
-    case geom_cylinder:
-      return 2;
-    case geom_ellipsoid:
-    case geom_box:
-      return 3;
-    default:
-      return 0;
-  }
-}
 constexpr const char* kSizedGeoms = "spheres, capsules, ellipsoids, cylinders and boxes";
 std::string size_advice(std::size_t geom, const TaskModel& model) {
   const int type = model.geom_type[geom];
-  return sizes_of(type) > 0 ? "" : fmt::format("does not count: it is a {}", shape_name(type));
+  return number_of_sizes(type) > 0 ? "" : fmt::format("does not count: it is a {}", shape_name(type));
 }
 
 // The mass of the fluid that an ellipsoid takes along follows from its sizes by integrals that the compiler
@@ -430,7 +415,7 @@ std::vector<TermExpression> field_assignments(const TermConfig& term, const Task
       const std::vector<TermNumber> range = range_of(term, element, k, names, key);
       if (range.empty()) continue;
       if (field.name == "geom_size" &&
-          k >= sizes_of(model.geom_type[static_cast<std::size_t>(element.first / field.row)]))
+          k >= number_of_sizes(model.geom_type[static_cast<std::size_t>(element.first / field.row)]))
         continue;
       const double value = field.values[static_cast<std::size_t>(element.first + k)];
       if (is_negative(term, range, value))

@@ -47,22 +47,21 @@ MANIPLE_FUNCTION V regularization(V impedance, V invweight) {
   return max((V(1) - impedance) * invweight / impedance, V(kMinimumValue));
 }
 
-// Regularization of a row along tendons, whose number at dof dofs[k] is value(k). MuJoCo gives it no weight
-// where the tendon moves nothing at qpos0, whatever it moves elsewhere. In single precision nothing but
-// rounding would be left of other forces beside such a row; there it is no stiffer than the largest impedance
-// makes it.
+// The least regularization of a row along tendons, whose number at dof dofs[k] is value(k). MuJoCo gives it
+// no weight where the tendon moves nothing at qpos0, whatever it moves elsewhere. Beside so stiff a row
+// nothing but rounding would be left of other forces and of the inertia. So the row is softened: in single
+// precision to what the largest impedance allows, in double precision by 1e-11 of its force.
 template <class V, class Value>
-MANIPLE_FUNCTION V tendon_regularization(const Model<ScalarOf<V>>& m, const Data<V>& d, V impedance,
-                                         V invweight, int count, const int* dofs, const Value& value) {
-  const V own = regularization(impedance, invweight);
-  if (sizeof(ScalarOf<V>) == 8) return own;
-  constexpr double kLeast = 1e-4;  // of J M^-1 J': (1 - impedance) / impedance at 0.9999
+MANIPLE_FUNCTION V least_regularization(const Model<ScalarOf<V>>& m, const Data<V>& d, int count,
+                                        const int* dofs, const Value& value) {
+  // of J M^-1 J'; (1 - impedance) / impedance at 0.9999 is 1e-4
+  constexpr double kLeast = sizeof(ScalarOf<V>) == 8 ? 1e-11 : 1e-4;
   V square(0);
   for (int k = 0; k < count; ++k) {
     const V number = value(k);
     square += number * number / V(d.qM[m.dof_Madr[dofs[k]]]);
   }
-  return max(own, V(kLeast) * square);
+  return V(ScalarOf<V>(kLeast)) * square;
 }
 
 // H += J' D J of a row along tendon t.

@@ -94,7 +94,7 @@ MANIPLE_STAGE V touching_force(const Model<ScalarOf<V>>& m, const State<V>& s, c
     if (!any_lane(feels)) continue;
     const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot), normal = load3<V>(d.contact_frame, 6 * slot);
     const V side = select(side2, V(-1), V(1));
-    const Frame<V> frame = read_frame(m, s, d, i);
+    const Frame<V> frame = sensor_frame(m, s, d, i);
     const Mat3<V> to_site = transpose(matrix(frame.quat));
     const V distance = ray_distance(m.site_type[site], m.site_size + 3 * site, to_site * (pos - frame.pos),
                                     to_site * (side * normal));

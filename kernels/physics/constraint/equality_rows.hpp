@@ -184,8 +184,8 @@ MANIPLE_FUNCTION void equality_rows(const Model<ScalarOf<V>>& m, const State<V>&
     V R = regularization(imp, lanes.equality_invweight(r));
     if (m.eq_type[e] == equality_tendon) {
       const int adr = m.equality_J_rowadr[r];
-      R = tendon_regularization(m, d, imp, lanes.equality_invweight(r), m.equality_J_rownnz[r],
-                                m.equality_J_colind + adr, [&](int n) { return V(d.equality_J[adr + n]); });
+      R = max(R, least_regularization(m, d, m.equality_J_rownnz[r], m.equality_J_colind + adr,
+                                      [&](int n) { return V(d.equality_J[adr + n]); }));
     }
     d.equality_D[r] = select(active, V(1) / R, V(0));
     d.equality_aref[r] =

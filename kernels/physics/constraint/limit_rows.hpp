@@ -58,8 +58,7 @@ MANIPLE_FUNCTION bool limit_row(const Model<ScalarOf<V>>& m, const State<V>& s, 
   V R = regularization(imp, lanes.limit_invweight(r));
   if (m.limit_tendonid[r] >= 0) {
     const DofRow<V> row = tendon_row(m, d, m.limit_tendonid[r]);
-    R = tendon_regularization(m, d, imp, lanes.limit_invweight(r), row.count, row.dofs,
-                              [&](int k) { return row[k]; });
+    R = max(R, least_regularization(m, d, row.count, row.dofs, [&](int k) { return row[k]; }));
   }
   d.limit_D[r] = select(active, V(1) / R, V(0));
   d.limit_aref[r] = -V(m.limit_B[r]) * velocity - V(m.limit_K[r]) * imp * beyond;

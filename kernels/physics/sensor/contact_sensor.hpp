@@ -73,7 +73,7 @@ MANIPLE_STAGE SensedContact<V> sensed_contact(const Model<ScalarOf<V>>& m, const
   contact_tangents(contact.normal, contact.tangent, contact.other);
   if (m.sensor_objtype[i] == object_site) {
     const int site = m.sensor_objid[i];
-    const Frame<V> frame = read_frame(m, s, d, i);
+    const Frame<V> frame = sensor_frame(m, s, d, i);
     const MaskOf<V> inside = is_inside(m.site_type[site], m.site_size + 3 * site, frame, contact.pos);
     contact.sign = select(inside, contact.sign, V(0));
   }

@@ -46,7 +46,7 @@ MANIPLE_STAGE V distance_to_others(const Model<ScalarOf<V>>& m, const State<V>& 
 template <class V>
 MANIPLE_FUNCTION void sense_ray(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i) {
   const int body = m.sensor_bodyid[i], parts = m.sensor_intprm[kSensorParameters * i];
-  const Frame<V> site = read_frame(m, s, d, i);
+  const Frame<V> site = sensor_frame(m, s, d, i);
   const Vec3<V> along = matrix(site.quat).column_z();
   const V distance = distance_to_others(m, s, d, body, site.pos, along);
   const MaskOf<V> hit = distance >= V(0);

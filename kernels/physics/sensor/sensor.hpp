@@ -119,24 +119,6 @@ MANIPLE_FUNCTION V tendonlimitfrc_sensor(const Model<ScalarOf<V>>& m, const Stat
   return jointlimitfrc_sensor(m, s, d, i);
 }
 
-// Where the frame of sensor i is, and its reference frame; a center of mass that varies is where xipos is.
-template <class V>
-MANIPLE_FUNCTION Frame<V> sensor_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                                       int i) {
-  Frame<V> frame = read_frame(m, s, d, i);
-  if (m.sensor_objtype[i] == object_body && m.varied.body_ipos >= 0)
-    frame.pos = load3<V>(d.xipos, 3 * m.sensor_bodyid[i]);
-  return frame;
-}
-template <class V>
-MANIPLE_FUNCTION Frame<V> sensor_reference(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                                           int i) {
-  Frame<V> frame = reference_frame(m, s, d, i);
-  if (m.sensor_reftype[i] == object_body && m.varied.body_ipos >= 0)
-    frame.pos = load3<V>(d.xipos, 3 * m.sensor_refbodyid[i]);
-  return frame;
-}
-
 // The frame of sensor i, in the reference frame if there is one.
 template <class V>
 MANIPLE_STAGE Frame<V> relative_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,

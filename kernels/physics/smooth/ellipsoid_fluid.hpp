@@ -5,41 +5,10 @@
 #pragma once
 
 #include "kernels/math/spatial.hpp"
+#include "kernels/math/vector.hpp"
 #include "kernels/model/lane_model.hpp"
 
 namespace maniple {
-
-// Componentwise.
-template <class V>
-MANIPLE_FUNCTION Vec3<V> scaled(const Vec3<V>& scale, const Vec3<V>& v) {
-  return {scale.x * v.x, scale.y * v.y, scale.z * v.z};
-}
-
-// a b'
-template <class V>
-MANIPLE_FUNCTION Mat3<V> outer(const Vec3<V>& a, const Vec3<V>& b) {
-  return {a.x * b.x, a.x * b.y, a.x * b.z, a.y * b.x, a.y * b.y, a.y * b.z, a.z * b.x, a.z * b.y, a.z * b.z};
-}
-
-// m scaled column by column: m diag(scale)
-template <class V>
-MANIPLE_FUNCTION Mat3<V> scaled_columns(const Mat3<V>& m, const Vec3<V>& scale) {
-  return {m.xx * scale.x, m.xy * scale.y, m.xz * scale.z, m.yx * scale.x, m.yy * scale.y,
-          m.yz * scale.z, m.zx * scale.x, m.zy * scale.y, m.zz * scale.z};
-}
-
-// a + factor b
-template <class V>
-MANIPLE_FUNCTION Mat3<V> sum(const Mat3<V>& a, V factor, const Mat3<V>& b) {
-  return {a.xx + factor * b.xx, a.xy + factor * b.xy, a.xz + factor * b.xz,
-          a.yx + factor * b.yx, a.yy + factor * b.yy, a.yz + factor * b.yz,
-          a.zx + factor * b.zx, a.zy + factor * b.zy, a.zz + factor * b.zz};
-}
-
-template <class V>
-MANIPLE_FUNCTION Mat3<V> diagonal(V x, V y, V z) {
-  return {x, V(0), V(0), V(0), y, V(0), V(0), V(0), z};
-}
 
 // Derivative of a spatial force by a spatial velocity: that of torque and force by rotation and translation.
 template <class V>
@@ -56,8 +25,8 @@ template <class V>
 MANIPLE_FUNCTION VelocityDerivative<V> half_sum_with_transpose(const VelocityDerivative<V>& a, V factor) {
   const V half(ScalarOf<V>(0.5));
   const auto part = [&](const Mat3<V>& one, const Mat3<V>& other) {
-    const Mat3<V> whole = sum(one, factor, transpose(other));
-    return sum(Mat3<V>{V(0), V(0), V(0), V(0), V(0), V(0), V(0), V(0), V(0)}, half, whole);
+    const Mat3<V> whole = add_scaled(one, factor, transpose(other));
+    return add_scaled(diagonal(V(0), V(0), V(0)), half, whole);
   };
   return {part(a.torque_rot, a.torque_rot), part(a.torque_lin, a.force_rot), part(a.force_rot, a.torque_lin),
           part(a.force_lin, a.force_lin)};
@@ -147,15 +116,16 @@ struct EllipsoidInFluid {
     // d(a x b) = -[b] da + [a] db
     const Mat3<V> by_rot = cross_matrix(V(-1) * v.rot), by_lin = cross_matrix(V(-1) * v.lin);
     VelocityDerivative<V> result;
-    result.torque_rot = sum(sum(viscous_torque(v.rot), V(1), cross_matrix(scaled(inertia, v.rot))), V(1),
-                            scaled_columns(by_rot, inertia));
-    result.torque_lin = sum(cross_matrix(momentum), V(1), scaled_columns(by_lin, mass));
-    result.force_rot = sum(cross_matrix(momentum), magnus, by_lin);
+    result.torque_rot =
+        add_scaled(add_scaled(viscous_torque(v.rot), V(1), cross_matrix(scaled(inertia, v.rot))), V(1),
+                   scaled_columns(by_rot, inertia));
+    result.torque_lin = add_scaled(cross_matrix(momentum), V(1), scaled_columns(by_lin, mass));
+    result.force_rot = add_scaled(cross_matrix(momentum), magnus, by_lin);
     const V speed = norm(v.lin);
     const Vec3<V> way = direction(v.lin, speed);
-    result.force_lin =
-        sum(sum(sum(kutta(way, speed), V(1), drag(way, speed)), V(1), scaled_columns(by_rot, mass)), -magnus,
-            by_rot);
+    result.force_lin = add_scaled(
+        add_scaled(add_scaled(kutta(way, speed), V(1), drag(way, speed)), V(1), scaled_columns(by_rot, mass)),
+        -magnus, by_rot);
     return result;
   }
 
@@ -178,7 +148,7 @@ struct EllipsoidInFluid {
     const Vec3<V> drag = scaled(moment, v);
     const Vec3<V> squares = (-density / max(V(kMinimumValue), norm(drag))) * scaled(moment, drag);
     const V along = dot(v, squares) - angular_viscosity;
-    return sum(outer(v, squares), V(1), diagonal(along, along, along));
+    return add_scaled(outer(v, squares), V(1), diagonal(along, along, along));
   }
 
   // The derivatives of drag and lift of what moves along the unit vector `way`.
@@ -194,8 +164,8 @@ struct EllipsoidInFluid {
                               change * normal.z * (a * xx * (c - a) + b * yy * (c - b))};
     const V quadratic = -density * speed * (area * blunt_drag + slender_drag * (largest_area - area));
     const V along = quadratic - linear_viscosity;
-    return sum(sum(diagonal(along, along, along), quadratic, outer(way, way)), V(-1),
-               outer(way, area_change));
+    return add_scaled(add_scaled(diagonal(along, along, along), quadratic, outer(way, way)), V(-1),
+                      outer(way, area_change));
   }
 
   MANIPLE_FUNCTION Mat3<V> kutta(const Vec3<V>& way, V speed) const {
@@ -210,7 +180,7 @@ struct EllipsoidInFluid {
     const Vec3<V> inner{a * a * of_normal - a + projection, b * b * of_normal - b + projection,
                         c * c * of_normal - c + projection};
     const Mat3<V> differences{V(0), b - a, c - a, a - b, V(0), c - b, a - c, b - c, V(0)};
-    const Mat3<V> terms = sum(outer(coefficient, inner), twice, differences);
+    const Mat3<V> terms = add_scaled(outer(coefficient, inner), twice, differences);
     const Mat3<V> squares = outer(way, way);
     return {scale * (terms.xx * squares.xx - coefficient.x * projection),
             scale * (terms.xy * squares.xy),

@@ -8,7 +8,6 @@
 #include "kernels/model/lane_model.hpp"
 #include "kernels/physics/smooth/dof_row.hpp"
 #include "kernels/physics/smooth/ellipsoid_fluid.hpp"
-#include "kernels/physics/smooth/kinematics.hpp"
 #include "kernels/physics/smooth/motion.hpp"
 
 namespace maniple {
@@ -48,10 +47,8 @@ MANIPLE_FUNCTION FrameInFluid<V> body_in_fluid(const Model<ScalarOf<V>>& m, cons
 template <class V>
 MANIPLE_FUNCTION FrameInFluid<V> geom_in_fluid(const Model<ScalarOf<V>>& m, const State<V>& s,
                                                const Data<V>& d, int g) {
-  const int i = m.geom_bodyid[g];
-  const Mat3<V> mat = matrix(load4<V>(d.xquat, 4 * i));
-  return frame_in_fluid(m, d, i, mat * local_geom_mat(m, s, g),
-                        load3<V>(d.xpos, 3 * i) + mat * LaneModel<V>(m, s).geom_pos().vector(g));
+  const Frame<V> frame = geom_frame(m, s, d, g);
+  return frame_in_fluid(m, d, m.geom_bodyid[g], matrix(frame.quat), frame.pos);
 }
 
 // (viscous + factor drag |v|) for the three axes: with factor 1 the force over -v, with 2 its derivative.

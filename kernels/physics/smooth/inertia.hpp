@@ -33,7 +33,7 @@ MANIPLE_FUNCTION void store_inertia_row(const Model<ScalarOf<V>>& m, const State
 // Leaves to roots: crb, and in the same walk cfrc_body, which velocities() has left, become those of
 // subtrees.
 template <class V>
-MANIPLE_SUBSTAGE void composite_inertias(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+MANIPLE_SUBSTAGE void sum_over_subtrees(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   const BodyLevels<V> levels(m, d);
   for (int level = levels.count - 1; level >= 0; --level)
     for (const int n : d.team.share(levels.size(level))) {

@@ -7,6 +7,7 @@
 
 #include "kernels/math/quaternion.hpp"
 #include "kernels/model/lane_model.hpp"
+#include "kernels/physics/smooth/motion.hpp"
 #include "kernels/physics/smooth/tree_walk.hpp"
 
 namespace maniple {
@@ -38,28 +39,26 @@ MANIPLE_FUNCTION Quat<V> turned(const Model<ScalarOf<V>>& m, int j, const Quat<V
   return q * Quat<V>{c, u.x, u.y, u.z};
 }
 
-// Position and orientation of body i from its parent, which has been placed, and from its joints; writes
-// xanchor and xaxis.
+// Pose of body i from that of its parent, which has been placed, and from its joints; writes xanchor and
+// xaxis.
 template <class V>
-MANIPLE_FUNCTION void place_body(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
-                                 Vec3<V>& xpos, Quat<V>& xquat) {
+MANIPLE_FUNCTION Frame<V> body_pose(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i) {
   const int flags = m.body_flags[i], parent = m.body_parentid[i];
   const int first = m.body_jntadr[i], count = m.body_jntnum[i];
   if (count == 1 && m.jnt_type[first] == joint_free) {
     const int q = m.jnt_qposadr[first];
-    xpos = load3<V>(s.qpos, q);
-    xquat = normalize(load4<V>(s.qpos, q + 3));
+    const Vec3<V> xpos = load3<V>(s.qpos, q);
     store3(d.xanchor, 3 * first, xpos);
     store3(d.xaxis, 3 * first, uniform3<V>(m.jnt_axis + 3 * first));
-    return;
+    return {xpos, normalize(load4<V>(s.qpos, q + 3))};
   }
   if (m.nmocap > 0 && m.body_mocapid[i] >= 0) {
     const int mocap = m.body_mocapid[i];
-    xpos = load3<V>(s.mocap_pos, 3 * mocap);
-    xquat = normalize(load4<V>(s.mocap_quat, 4 * mocap));
-    return;
+    return {load3<V>(s.mocap_pos, 3 * mocap), normalize(load4<V>(s.mocap_quat, 4 * mocap))};
   }
   const LaneModel<V> lanes(m, s);
+  Vec3<V> xpos;
+  Quat<V> xquat;
   if (parent > 0) {
     xpos = load3<V>(d.xpos, 3 * parent);
     xquat = load4<V>(d.xquat, 4 * parent);
@@ -87,7 +86,16 @@ MANIPLE_FUNCTION void place_body(const Model<ScalarOf<V>>& m, const State<V>& s,
     store3(d.xanchor, 3 * j, anchor);
     store3(d.xaxis, 3 * j, axis);
   }
-  xquat = renormalize(xquat);
+  return {xpos, renormalize(xquat)};
+}
+
+template <class V>
+MANIPLE_FUNCTION Frame<V> place_body(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                     int i) {
+  const Frame<V> pose = body_pose(m, s, d, i);
+  store3(d.xpos, 3 * i, pose.pos);
+  store4(d.xquat, 4 * i, pose.quat);
+  return pose;
 }
 
 // Orientation of geom g in its body.
@@ -131,24 +139,13 @@ MANIPLE_FUNCTION void place_world_geoms(const Model<ScalarOf<V>>& m, const State
   place_colliding_geoms(m, s, d, 0, zero3<V>(), Mat3<V>{one, zero, zero, zero, one, zero, zero, zero, one});
 }
 
-// Pose of body i; that of its parent is known.
-template <class V>
-MANIPLE_FUNCTION void place_next_body(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
-                                      Vec3<V>& xpos, Quat<V>& xquat) {
-  place_body(m, s, d, i, xpos, xquat);
-  store3(d.xpos, 3 * i, xpos);
-  store4(d.xquat, 4 * i, xquat);
-}
-
 // Roots to leaves: poses of bodies and of the geoms that may touch.
 template <class V>
 MANIPLE_FUNCTION void place_geoms(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   place_world_geoms(m, s, d);
   for (int i = 1; i < m.nbody; ++i) {
-    Vec3<V> xpos;
-    Quat<V> xquat;
-    place_next_body(m, s, d, i, xpos, xquat);
-    if (m.body_geomnum[i] > 0) place_colliding_geoms(m, s, d, i, xpos, matrix(xquat));
+    const Frame<V> pose = place_body(m, s, d, i);
+    if (m.body_geomnum[i] > 0) place_colliding_geoms(m, s, d, i, pose.pos, matrix(pose.quat));
   }
 }
 
@@ -205,9 +202,7 @@ MANIPLE_SUBSTAGE void kinematics(const Model<ScalarOf<V>>& m, const State<V>& s,
   for (int level = 0; level < levels.count; ++level)
     for (const int k : d.team.share(levels.size(level))) {
       const int i = levels.body(level, k), flags = m.body_flags[i];
-      Vec3<V> xpos;
-      Quat<V> xquat;
-      place_next_body(m, s, d, i, xpos, xquat);
+      const auto [xpos, xquat] = place_body(m, s, d, i);
       Vec3<V> xipos = xpos;
       const bool massless = flags & body_massless;
       if (!massless || (geoms && m.body_geomnum[i] > 0)) {
@@ -261,10 +256,10 @@ MANIPLE_FUNCTION void complete_centers(const Model<ScalarOf<V>>& m, const State<
   }
 }
 
-// The poses that kinematics() leaves out: xmat, ximat, xipos of massless bodies, geom_xpos and geom_xmat of
-// all geoms, site_xpos, site_xmat, the other subtree_com, and what belongs to the world.
+// The poses of bodies that kinematics() leaves out: xmat, ximat, xipos of massless bodies, and those of the
+// world.
 template <class V>
-MANIPLE_STAGE void complete_poses(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_FUNCTION void complete_body_poses(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const V zero(0), one(1);
   const Mat3<V> identity{one, zero, zero, zero, one, zero, zero, zero, one};
   store3(d.xpos, 0, zero3<V>());
@@ -276,10 +271,17 @@ MANIPLE_STAGE void complete_poses(const Model<ScalarOf<V>>& m, const State<V>& s
     const int flags = m.body_flags[i];
     const Mat3<V> xmat = matrix(load4<V>(d.xquat, 4 * i));
     store9(d.xmat, 9 * i, xmat);
-    store9(d.ximat, 9 * i, flags & body_iquat_identity ? xmat : xmat * uniform9<V>(m.body_imat + 9 * i));
+    store9(d.ximat, 9 * i, inertial_matrix(m, d, i));
     if ((flags & body_massless) && !(flags & body_ipos_zero))
       store3(d.xipos, 3 * i, load3<V>(d.xpos, 3 * i) + xmat * LaneModel<V>(m, s).body_ipos().vector(i));
   }
+}
+
+// All poses that kinematics() leaves out: also geom_xpos and geom_xmat of all geoms, site_xpos, site_xmat and
+// the other subtree_com.
+template <class V>
+MANIPLE_STAGE void complete_poses(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  complete_body_poses(m, s, d);
   for (int g = 0; g < m.ngeom; ++g) {
     const int body = m.geom_bodyid[g];
     place_geom(m, s, d, g, load3<V>(d.xpos, 3 * body), load9<V>(d.xmat, 9 * body), true);

@@ -124,15 +124,15 @@ MANIPLE_FUNCTION Frame<V> site_frame(const Model<ScalarOf<V>>& m, const State<V>
 
 // The frames that sensor i reads and refers to.
 template <class V>
-MANIPLE_FUNCTION Frame<V> read_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                                     int i) {
+MANIPLE_FUNCTION Frame<V> sensor_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                       int i) {
   const LaneModel<V> lanes(m, s);
   return frame_on_body(d, m.sensor_bodyid[i], lanes.sensor_pos().vector(i),
                        lanes.sensor_quat().quaternion(i));
 }
 template <class V>
-MANIPLE_FUNCTION Frame<V> reference_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                                          int i) {
+MANIPLE_FUNCTION Frame<V> sensor_reference(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                           int i) {
   const LaneModel<V> lanes(m, s);
   return frame_on_body(d, m.sensor_refbodyid[i], lanes.sensor_refpos().vector(i),
                        lanes.sensor_refquat().quaternion(i));

@@ -42,7 +42,7 @@ template <VelocityOutputs kOutputs, class V>
 MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
                                 const Spatial<V>& world_acceleration) {
   constexpr bool kForces = kOutputs != VelocityOutputs::motion;
-  constexpr bool kAllFields = kOutputs != VelocityOutputs::dynamics;
+  constexpr bool kAllBodies = kOutputs != VelocityOutputs::dynamics;
   const int flags = m.body_flags[i];
   const Vec3<V> com = load3<V>(d.subtree_com, 3 * m.body_rootid[i]);
   bool at_rest = flags & body_parent_static;
@@ -53,7 +53,7 @@ MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, 
   }
   // before the dof joins
   const auto store_dot = [&](int dof, const Spatial<V>& axis) {
-    if constexpr (kAllFields) store6(d.cdof_dot, 6 * dof, at_rest ? zero6<V>() : cross_motion(cvel, axis));
+    if constexpr (kAllBodies) store6(d.cdof_dot, 6 * dof, at_rest ? zero6<V>() : cross_motion(cvel, axis));
   };
   for (int j = m.body_jntadr[i], end = j + m.body_jntnum[i]; j < end; ++j) {
     int dof = m.jnt_dofadr[j];
@@ -81,7 +81,7 @@ MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, 
       store6(d.cdof, 6 * dof + 6, Spatial<V>{zero3<V>(), {V(0), V(1), V(0)}});
       store6(d.cdof, 6 * dof + 12, Spatial<V>{zero3<V>(), {V(0), V(0), V(1)}});
       // translations along the axes of the world: they do not turn
-      if constexpr (kAllFields)
+      if constexpr (kAllBodies)
         for (int k = 0; k < 3; ++k) store6(d.cdof_dot, 6 * (dof + k), zero6<V>());
       cvel.lin = cvel.lin + load3<V>(s.qvel, dof);
       dof += 3;
@@ -102,12 +102,12 @@ MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, 
     cvel = cvel + velocity;
     at_rest = false;
   }
-  if (kAllFields || !(flags & body_leaf)) {
+  if (kAllBodies || !(flags & body_leaf)) {
     store6(d.cvel, 6 * i, cvel);
     if constexpr (kForces) store6(d.cacc_bias, 6 * i, cacc);
   }
   if (flags & body_massless) {
-    if constexpr (kAllFields) store10(d.cinert, 10 * i, zero10<V>());
+    if constexpr (kAllBodies) store10(d.cinert, 10 * i, zero10<V>());
     if constexpr (kForces) {
       store10(d.crb, 10 * i, zero10<V>());
       store6(d.cfrc_body, 6 * i, zero6<V>());
@@ -125,7 +125,7 @@ MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, 
                            d.crb[10 * i + 5] - moment.y * offset.z,
                            moment,
                            mass};
-  if constexpr (kAllFields) store10(d.cinert, 10 * i, inertia);
+  if constexpr (kAllBodies) store10(d.cinert, 10 * i, inertia);
   if constexpr (!kForces) return;
   store10(d.crb, 10 * i, inertia);
   Spatial<V> force = inertia * cacc;
