@@ -9,6 +9,7 @@
 #include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/io/demonstration_layout.hpp"
+#include "src/simulation/recorded_fields.hpp"
 
 namespace maniple {
 

@@ -25,6 +25,8 @@
 #include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/simulation/environment_blocks.hpp"
+#include "src/simulation/memory_estimate.hpp"
+#include "src/simulation/recorded_fields.hpp"
 #include "src/tasks/compile/contract.hpp"
 #include "src/tasks/compile/listing.hpp"
 #include "src/tasks/compile/prepared.hpp"

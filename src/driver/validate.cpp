@@ -16,6 +16,8 @@
 #include "src/model_import/derive_contacts.hpp"
 #include "src/model_import/terrain.hpp"
 #include "src/simulation/environment_blocks.hpp"
+#include "src/simulation/initial_state.hpp"
+#include "src/simulation/recorded_fields.hpp"
 #include "src/simulation/simulation.hpp"
 #include "src/tasks/compile/listing.hpp"
 #include "src/tasks/compile/prepared.hpp"

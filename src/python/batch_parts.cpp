@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "src/base/memory.hpp"
+#include "src/simulation/memory_estimate.hpp"
 
 namespace maniple {
 

@@ -12,6 +12,7 @@
 #include "src/python/kokkos.hpp"
 #include "src/python/saved_environments.hpp"
 #include "src/simulation/environment_blocks.hpp"
+#include "src/simulation/recorded_fields.hpp"
 #include "src/tasks/compile/prepared.hpp"
 #include "src/tasks/terms/applied_forces.hpp"
 

@@ -11,46 +11,15 @@
 #include "kernels/physics/regroup.hpp"
 #include "src/base/log.hpp"
 #include "src/base/to_device.hpp"
-#include "src/config/schema.hpp"
-#include "src/io/dataset.hpp"
 #include "src/model_import/vary.hpp"
 #include "src/simulation/environment_blocks.hpp"
+#include "src/simulation/initial_state.hpp"
+#include "src/simulation/recorded_fields.hpp"
 #include "src/tasks/terms/model_events.hpp"
 #include "src/tasks/terms/motion.hpp"
 
 namespace maniple {
 namespace {
-
-// The fields that files of the run are made of.
-std::vector<std::string> recorded_names(const OutputConfig& output) {
-  std::vector<std::string> names;
-  if (output.trajectory_every > 0) names = output.trajectory_fields;
-  if (output.dataset != DatasetLayout::none)
-    for (const char* const field : kDatasetFields)
-      if (std::find(names.begin(), names.end(), field) == names.end()) names.emplace_back(field);
-  return names;
-}
-bool records(const OutputConfig& output, const std::string& field) {
-  const std::vector<std::string> names = recorded_names(output);
-  return std::find(names.begin(), names.end(), field) != names.end();
-}
-
-// Is a field of a task's transitions kept in this run.
-template <class Field>
-bool keeps(const OutputConfig& output, const TransitionField<Field>& field) {
-  return field.use != TransitionUse::on_request || records(output, field.name);
-}
-
-// Elements of Data that the asked-for trajectory fields take.
-int exported_elements(const OutputConfig& output, const ModelSizes& sizes) {
-  if (output.trajectory_every == 0) return 0;
-  int count = 0;
-  for (const FieldInfo& field : data_fields(sizes))
-    count += static_cast<int>(
-                 std::count(output.trajectory_fields.begin(), output.trajectory_fields.end(), field.name)) *
-             field.size;
-  return count;
-}
 
 // Mean of `count` values, which are those of all ranks: the same bits for any number of ranks, because terms
 // are multiples of a quantum that the largest one decides, and added as integers. NaN where a value is not
@@ -594,157 +563,6 @@ void BatchSimulation<T>::restored() {
 
 template class BatchSimulation<float>;
 template class BatchSimulation<double>;
-
-void check_trajectory_fields(const Config& config, const ModelSizes& sizes) {
-  const OutputConfig& output = config.output;
-  std::vector<FieldInfo> fields = state_fields(sizes);
-  for (const FieldInfo& field : data_fields(sizes)) fields.push_back(field);
-  std::vector<std::string> allowed;
-  for (const FieldInfo& field : fields)
-    if (field.size > 0) allowed.emplace_back(field.name);
-  if (config.task.present) {
-    for (const auto& field : transition_fields({})) allowed.emplace_back(field.name);
-    for (const TermConfig& term : config.task.variables)
-      allowed.push_back(CompiledVariable{.name = term.name}.field());
-    const bool has_motion = motion_command_of(config.task) < config.task.commands.size();
-    for (const FieldInfo& field : place_fields(
-             {.num_terrains = config.model.terrain.present() ? 1 : 0, .num_motions = has_motion ? 1 : 0}))
-      allowed.emplace_back(field.name);
-    for (const TermConfig& term : config.task.commands) {
-      allowed.push_back(CompiledVariable{.name = term.name, .is_command = true}.field());
-      if (term.term == kMotionTerm)
-        for (const char* const relative : kRelativePoses)
-          allowed.push_back(CompiledVariable{.name = term.name + relative}.field());
-    }
-  }
-  const bool recorded = output.trajectory_every > 0;
-  for (auto asked = output.trajectory_fields.begin(); asked != output.trajectory_fields.end(); ++asked) {
-    const std::string& name = *asked;
-    if (recorded && std::find(output.trajectory_fields.begin(), asked, name) != asked)
-      throw InputError(output.where_fields, "output.trajectory.fields",
-                       "the field \"" + name + "\" a second time", "each field once");
-    if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
-    const bool empty =
-        std::any_of(fields.begin(), fields.end(), [&](const FieldInfo& field) { return field.name == name; });
-    if (empty && !recorded) continue;
-    const std::string near = empty ? "" : nearest(name, allowed);
-    throw InputError(output.where_fields, "output.trajectory.fields",
-                     empty ? "\"" + name + "\" is empty for this model" : "no field \"" + name + "\"",
-                     (near.empty() ? "" : "nearest field: " + near + "; ") +
-                         fmt::format("one of {}", fmt::join(allowed, " ")));
-  }
-}
-
-namespace {
-
-// Refuses quaternions of zeros, which MuJoCo would take for the identity in silence.
-void check_quaternions(const std::vector<std::pair<std::string, std::vector<double>>>& fields,
-                       const ImportedModel& model, const InitialStateConfig& initial) {
-  const auto check = [&](const std::string& field, const std::vector<double>& rows, int width, int first) {
-    for (std::size_t at = static_cast<std::size_t>(first); at < rows.size();
-         at += static_cast<std::size_t>(width))
-      if (std::all_of(&rows[at], &rows[at] + 4, [](double value) { return value == 0; }))
-        throw InputError(initial.where, "initial_state.file",
-                         fmt::format("{}: /{}: a quaternion of zeros in columns {} to {}", initial.file,
-                                     field, first, first + 3),
-                         "allowed: orientations; the identity is 1, 0, 0, 0");
-  };
-  for (const auto& [field, rows] : fields) {
-    if (field == "mocap_quat")
-      for (int mocap = 0; mocap < model.sizes.nmocap; ++mocap)
-        check(field, rows, 4 * model.sizes.nmocap, 4 * mocap);
-    if (field != "qpos") continue;
-    for (std::size_t joint = 0; joint < model.jnt_type.size(); ++joint)
-      if (const int type = model.jnt_type[joint]; type == joint_free || type == joint_ball)
-        check(field, rows, model.sizes.nq, model.jnt_qposadr[joint] + (type == joint_free ? 3 : 0));
-  }
-}
-
-}  // namespace
-
-std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(const InitialStateConfig& initial,
-                                                                            const ImportedModel& model,
-                                                                            const Partition& partition) {
-  const ModelSizes& sizes = model.sizes;
-  std::vector<std::pair<std::string, std::vector<double>>> fields;
-  std::vector<std::string> unread = state_members(initial.file, initial.where);
-  const auto read = [&](const std::string& field, const std::string& size_name, int size) {
-    fields.emplace_back(field,
-                        read_state_rows(initial.file, initial.where, field, size_name, size, partition));
-  };
-  const auto read_if_there = [&](const std::string& field, const std::string& size_name, int size) {
-    if (size > 0 && std::find(unread.begin(), unread.end(), field) != unread.end())
-      read(field, size_name, size);
-  };
-  read("qpos", "nq", sizes.nq);
-  read("qvel", "nv", sizes.nv);
-  read_if_there("act", "na", sizes.na);
-  read_if_there("mocap_pos", "3 nmocap", 3 * sizes.nmocap);
-  read_if_there("mocap_quat", "4 nmocap", 4 * sizes.nmocap);
-  read_if_there("qfrc_applied", "nv", sizes.nqfrc);
-  read_if_there("xfrc_applied", "6 nbody", 6 * sizes.nxfrc);
-  check_quaternions(fields, model, initial);
-  std::erase_if(unread, [&](const std::string& name) {
-    const bool of_control = name == "ctrl" || name == "action";  // (control.file may be the same file)
-    return of_control ||
-           std::any_of(fields.begin(), fields.end(), [&](const auto& field) { return field.first == name; });
-  });
-  if (!unread.empty())
-    warn(fmt::format(
-        "initial_state.file: {}: nothing reads {}; read are qpos, qvel and, where the model has them, "
-        "act, mocap_pos and mocap_quat, and qfrc_applied and xfrc_applied, where the task names them",
-        initial.file, fmt::join(unread, ", ")));
-  return fields;
-}
-
-MemoryEstimate estimate_memory(const Config& config, const Prepared& prepared, std::int64_t envs) {
-  const ImportedModel& model = prepared.model;
-  const bool single = config.simulation.precision == Precision::fp32;
-  const std::size_t real = single ? sizeof(float) : sizeof(double);
-  std::size_t reals =
-      static_cast<std::size_t>(state_elements(model.sizes) + exported_elements(config.output, model.sizes));
-  std::size_t bytes = 4 * sizeof(std::int32_t);  // records of incidents
-  MemoryEstimate memory;
-  using Single = Scratch<Lanes<float>>;
-  using Double = Scratch<Lanes<double>>;
-  const int data = data_elements(model.sizes);
-  const int workers = single ? Single::workers_for(data, envs) : Double::workers_for(data, envs);
-  const auto bytes_for = [&](int elements, int count) {
-    return single ? Single::bytes(elements, count) : Double::bytes(elements, count);
-  };
-  const auto bytes_of_scratch = [&](int elements) { return bytes_for(elements, workers); };
-  std::size_t scratch = bytes_of_scratch(data);
-  if (regroups(model.sizes)) {
-    scratch += bytes_of_scratch(single ? regroup_elements<Lanes<float>>(model.sizes)
-                                       : regroup_elements<Lanes<double>>(model.sizes));
-  }
-  if (config.task.present) {
-    const CompiledTask& task = prepared.task;
-    if (task.settle_steps > 0)
-      scratch += bytes_for(single ? settle_elements<Lanes<float>>(state_elements(model.sizes))
-                                  : settle_elements<Lanes<double>>(state_elements(model.sizes)),
-                           settle_workers(workers));
-    const int answers = kContactAnswers * task.num_contact_queries;
-    reals +=
-        static_cast<std::size_t>(task_elements(task) + task.contact_steps * answers) + task.stepped.size();
-    if (task.contact_steps > 0) scratch += bytes_of_scratch(answers);
-    bytes += sizeof(std::int32_t) * kTaskCounters;
-    for (const auto& field : transition_fields(task)) {
-      if (!keeps(config.output, field)) continue;
-      reals += static_cast<std::size_t>(field.size);
-      if (!single) bytes += sizeof(float) * static_cast<std::size_t>(field.size);  // learning's copy
-    }
-    memory.num_observations = task.num_observations;
-    memory.num_critic_observations = task.num_critic_observations;
-    memory.num_actions = task.num_actions;
-    memory.num_reward_terms = task.num_reward_terms;
-    memory.num_metrics = task.num_metrics;
-  }
-  memory.bytes_per_env = reals * real + bytes;
-  memory.scratch_bytes = scratch;
-  memory.rank_bytes = memory.bytes_per_env * static_cast<std::size_t>(envs) + scratch;
-  return memory;
-}
 
 std::unique_ptr<Simulation> make_simulation(const Config& config, Prepared prepared, int rank, int ranks) {
   if (config.simulation.precision == Precision::fp32)

@@ -2,7 +2,6 @@
 // implementation per precision stands behind this interface (src/simulation/batch_simulation.hpp).
 #pragma once
 
-#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,22 +13,6 @@
 #include "src/tasks/compile/prepared.hpp"
 
 namespace maniple {
-
-// The fields of control steps that make up the episodes of a data set (output.dataset), which a run with one
-// records.
-inline constexpr std::array kDatasetFields{"observation", "final_observation", "action",
-                                           "reward",      "episode_return",    "terminated",
-                                           "truncated",   "success",           "invalid"};
-
-// Bytes that the batch will take, known before anything is allocated.
-struct MemoryEstimate {
-  std::size_t bytes_per_env = 0;  // state, task, exported fields
-  std::size_t scratch_bytes = 0;  // per rank, shared by all its environments
-  std::size_t rank_bytes = 0;     // per_env * environments of this rank + scratch
-  // of the task: what learning's memory depends on
-  int num_observations = 0, num_critic_observations = 0, num_actions = 0, num_reward_terms = 0,
-      num_metrics = 0;
-};
 
 // Where and when something happened: a global environment and its control step.
 struct EnvironmentStep {
@@ -99,18 +82,6 @@ class Simulation : public Environment {
   // The value of the counter first_bad_value in words: "reward alive", "observation joint_pos[0]".
   virtual std::string bad_value_text(std::int64_t first_bad_value) const = 0;
 };
-
-// The memory of the configured batch on a rank with `envs` environments, without learning.
-MemoryEstimate estimate_memory(const Config& config, const Prepared& prepared, std::int64_t envs);
-
-// Refuses trajectory fields that neither the model nor a task has and, when the run samples trajectories at
-// all, fields that are empty or named twice.
-void check_trajectory_fields(const Config& config, const ModelSizes& sizes);
-// The rows of initial_state.file by field: one for all environments, or one for each of this rank. InputError
-// for files without such rows and for quaternions of zeros, which are no orientation.
-std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(const InitialStateConfig& initial,
-                                                                            const ImportedModel& model,
-                                                                            const Partition& partition);
 
 // Builds the simulation of this rank's environments. Fields of output.trajectory.fields, which are known to
 // exist (check_trajectory_fields), are recorded only when the run samples trajectories.
