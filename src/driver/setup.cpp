@@ -18,6 +18,7 @@
 #include "src/config/schema.hpp"
 #include "src/driver/episode_recorder.hpp"
 #include "src/driver/refusals.hpp"
+#include "src/io/checkpoint_reader.hpp"
 #include "src/io/dataset.hpp"
 #include "src/learning/evaluation.hpp"
 #include "src/learning/learners.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "src/config/config.hpp"
-#include "src/io/checkpoint.hpp"
+#include "src/io/checkpoint_identity.hpp"
 #include "src/io/results.hpp"
 #include "src/learning/acting_policy.hpp"
 #include "src/learning/evaluation.hpp"

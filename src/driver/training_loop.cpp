@@ -15,6 +15,8 @@
 #include "src/driver/rank_report.hpp"
 #include "src/driver/stop.hpp"
 #include "src/io/checkpoint_folder.hpp"
+#include "src/io/checkpoint_reader.hpp"
+#include "src/io/checkpoint_writer.hpp"
 #include "src/io/event_file.hpp"
 #include "src/io/final_values.hpp"
 #include "src/io/rank_check.hpp"

@@ -9,7 +9,7 @@
 
 #include "src/base/error.hpp"
 #include "src/config/config.hpp"
-#include "src/io/checkpoint.hpp"
+#include "src/io/checkpoint_identity.hpp"
 #include "src/io/results.hpp"
 #include "src/learning/evaluation.hpp"
 #include "src/learning/learner.hpp"

@@ -34,6 +34,10 @@ std::vector<std::int64_t> checkpoint_steps_in(const std::string& directory, cons
   return steps;
 }
 
+std::vector<std::int64_t> checkpoint_steps(const std::string& directory) {
+  return checkpoint_steps_in(directory + "/checkpoints");
+}
+
 std::string checkpoint_file(const std::string& directory, std::int64_t step, const std::string& ending) {
   return directory + "/" + std::to_string(step) + ending;
 }

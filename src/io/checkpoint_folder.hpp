@@ -15,6 +15,10 @@ inline constexpr const char* kSupersededEnding = ".h5.superseded";  // of a hist
 std::vector<std::int64_t> checkpoint_steps_in(const std::string& directory,
                                               const std::string& ending = kCheckpointEnding);
 
+// Rank 0. Steps of the checkpoints of a run's directory, newest first. Error when the directory is there and
+// cannot be listed: nothing may start again because a file system failed to answer.
+std::vector<std::int64_t> checkpoint_steps(const std::string& directory);
+
 std::string checkpoint_file(const std::string& directory, std::int64_t step,
                             const std::string& ending = kCheckpointEnding);
 

@@ -19,7 +19,7 @@
 #include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/base/process.hpp"
-#include "src/io/checkpoint.hpp"
+#include "src/io/checkpoint_folder.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/hdf5.hpp"
 #include "src/io/isolated.hpp"

@@ -20,7 +20,7 @@
 namespace maniple {
 
 class ActingPolicy;
-struct WarmStart;  // src/io/checkpoint.hpp
+struct WarmStart;  // src/io/checkpoint_reader.hpp
 
 // The metrics of one iteration: the same values in the same order every time.
 struct IterationReport {

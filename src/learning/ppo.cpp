@@ -13,7 +13,7 @@
 #include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/config/learning_numbers.hpp"
-#include "src/io/checkpoint.hpp"
+#include "src/io/checkpoint_reader.hpp"
 #include "src/learning/block_training.hpp"
 #include "src/simulation/environment_blocks.hpp"
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/io/checkpoint.hpp"
+#include "src/io/checkpoint_writer.hpp"
 #include "src/parallel/mpi_access.hpp"
 
 namespace maniple {

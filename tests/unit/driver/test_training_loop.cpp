@@ -10,7 +10,8 @@
 #include <thread>
 
 #include "src/driver/training_loop.hpp"
-#include "src/io/checkpoint.hpp"
+#include "src/io/checkpoint_folder.hpp"
+#include "src/io/checkpoint_reader.hpp"
 #include "src/io/summary.hpp"
 #include "src/parallel/mpi_access.hpp"
 #include "tests/unit/io/temporary_directory.hpp"

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/io/checkpoint.hpp"
+#include "src/io/archive.hpp"
+#include "src/io/checkpoint_identity.hpp"
+#include "src/parallel/partition.hpp"
 
 namespace maniple {
 

@@ -9,6 +9,8 @@
 #include <fstream>
 
 #include "src/base/error.hpp"
+#include "src/io/checkpoint_reader.hpp"
+#include "src/io/checkpoint_writer.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/digest.hpp"
 #include "src/io/hdf5.hpp"

@@ -7,6 +7,8 @@
 #include <functional>
 
 #include "src/base/error.hpp"
+#include "src/io/checkpoint_reader.hpp"
+#include "src/io/checkpoint_writer.hpp"
 #include "src/io/measure.hpp"
 #include "src/io/results.hpp"
 #include "src/parallel/failure.hpp"

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "src/config/schema.hpp"
-#include "src/io/checkpoint.hpp"
+#include "src/io/checkpoint_reader.hpp"
 #include "src/learning/evaluation.hpp"
 #include "src/learning/learners.hpp"
 #include "src/learning/ppo.hpp"
