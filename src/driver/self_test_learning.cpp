@@ -8,6 +8,7 @@
 #include "src/base/to_device.hpp"
 #include "src/driver/self_test.hpp"
 #include "src/learning/policy.hpp"
+#include "src/learning/policy_network.hpp"
 
 namespace maniple {
 namespace {

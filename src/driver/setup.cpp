@@ -22,7 +22,7 @@
 #include "src/io/dataset.hpp"
 #include "src/learning/evaluation.hpp"
 #include "src/learning/learners.hpp"
-#include "src/learning/policy.hpp"
+#include "src/learning/policy_network.hpp"
 #include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/simulation/environment_blocks.hpp"

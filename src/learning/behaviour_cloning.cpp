@@ -2,6 +2,7 @@
 
 #include "kernels/nn/bfloat16.hpp"
 #include "src/learning/block_training.hpp"
+#include "src/learning/policy_network.hpp"
 
 namespace maniple {
 namespace {

@@ -4,6 +4,7 @@
 #include "src/learning/behaviour_cloning.hpp"
 #include "src/learning/diffusion.hpp"
 #include "src/learning/policy.hpp"
+#include "src/learning/policy_network.hpp"
 #include "src/learning/ppo.hpp"
 
 namespace maniple {

@@ -1,12 +1,12 @@
-// Building, initialising and saving of policies.
+// Acting, saving and restoring of policies.
 #include "src/learning/policy.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/nn/gaussian.hpp"
-#include "src/base/error.hpp"
 #include "src/learning/block_training.hpp"
+#include "src/learning/initial_parameters.hpp"
+#include "src/learning/policy_network.hpp"
 #include "src/learning/samples.hpp"
 #include "src/simulation/environment_blocks.hpp"
 
@@ -17,56 +17,6 @@ namespace {
 constexpr double kObservationVarianceFloor = 1e-5;
 // ln 0.0001: of a mixture's draws where it is evaluated, as in robomimic's GMMActorNetwork.
 constexpr float kLowNoiseLogStd = -9.21034037f;
-
-Activation activation_of(ActivationChoice choice) {
-  switch (choice) {
-    case ActivationChoice::elu:
-      return Activation::elu;
-    case ActivationChoice::relu:
-      return Activation::relu;
-    case ActivationChoice::tanh:
-      return Activation::tanh;
-    case ActivationChoice::leaky_relu:
-      return Activation::leaky_relu;
-    case ActivationChoice::silu:
-      return Activation::silu;
-    case ActivationChoice::gelu:
-      return Activation::gelu;
-    case ActivationChoice::identity:
-      return Activation::identity;
-  }
-  return Activation::identity;
-}
-
-// A matrix [rows][columns] with orthonormal rows or columns, whichever are fewer, uniform among all: normal
-// numbers orthonormalised by Gram and Schmidt, twice for the rounding.
-std::vector<double> orthogonal_matrix(int rows, int columns, std::uint32_t seed, int layer) {
-  const bool tall = rows > columns;
-  const auto count = static_cast<std::size_t>(std::min(rows, columns));
-  const auto length = static_cast<std::size_t>(std::max(rows, columns));
-  std::vector<double> vectors(count * length);
-  for (std::size_t k = 0; k < count; ++k) {
-    double* const own = vectors.data() + k * length;
-    for (std::size_t i = 0; i < length; ++i)
-      own[i] = action_noise<double>(seed, RandomPurpose::parameters, static_cast<std::int64_t>(tall ? k : i),
-                                    static_cast<std::uint32_t>(tall ? i : k), 4 * layer);
-    for (int pass = 0; pass < 2; ++pass)
-      for (std::size_t j = 0; j < k; ++j) {
-        const double* const other = vectors.data() + j * length;
-        double product = 0;
-        for (std::size_t i = 0; i < length; ++i) product += own[i] * other[i];
-        for (std::size_t i = 0; i < length; ++i) own[i] -= product * other[i];
-      }
-    double squares = 0;
-    for (std::size_t i = 0; i < length; ++i) squares += own[i] * own[i];
-    for (std::size_t i = 0; i < length; ++i) own[i] /= std::sqrt(squares);
-  }
-  if (!tall) return vectors;
-  std::vector<double> turned(vectors.size());
-  for (std::size_t k = 0; k < count; ++k)
-    for (std::size_t i = 0; i < length; ++i) turned[i * count + k] = vectors[k * length + i];
-  return turned;
-}
 
 // (nvcc wants loops on the device outside of classes.)
 void rescale_row(const Kokkos::View<float*, MemorySpace>& parameters, std::int64_t weight, std::int64_t bias,
@@ -111,180 +61,6 @@ void forget_states(const Environment& environment, const TiledView<float>& state
       });
 }
 
-PolicySizes policy_sizes(const Environment& environment) {
-  return {environment.num_observations(), environment.critic_observation().elements,
-          environment.num_actions()};
-}
-
-Network make_network(const Config& config, const PolicySizes& sizes) {
-  PolicySizes own = sizes;
-  if (config.learning.imitates()) {
-    own.critic = false;
-    own.critic_observations = 0;
-  }
-  if (config.learning.mixes()) own.modes = config.policy.modes;
-  return make_network(config.policy, own, config.learning.blas_width, config.where_of("policy.hidden"),
-                      config.where_of("policy.shared"));
-}
-
-namespace {
-
-// Adds layers to a network, each where the last one ends.
-class NetworkBuilder {
- public:
-  NetworkBuilder(const PolicyConfig& config, std::int64_t blas_width, Network& network)
-      : config_(config),
-        blas_width_(blas_width),
-        activation_(activation_of(config.activation)),
-        network_(network) {}
-
-  Layer& add(LayerKind kind, int source, int inputs, int outputs, Activation own = Activation::identity,
-             Activation below = Activation::identity) {
-    Layer& layer = network_.layers[network_.num_layers++];
-    layer.kind = kind;
-    layer.inputs = inputs;
-    layer.outputs = outputs;
-    layer.source = source;
-    layer.target = network_.units;
-    layer.activation = own;
-    layer.source_activation = below;
-    network_.units += outputs;
-    if (layer.is_dense() || kind == LayerKind::layer_norm) {
-      layer.weight = network_.parameters;
-      network_.parameters += layer.is_dense() ? outputs * layer.stride() : padded_parameters(outputs);
-      layer.bias = network_.parameters;
-      network_.parameters += padded_parameters(outputs);
-    }
-    if (layer.is_dense()) {
-      network_.widest = std::max({network_.widest, inputs, outputs});
-      layer.library = std::max(inputs, outputs) >= blas_width_ && std::min(inputs, outputs) >= 16;
-    }
-    if (kind == LayerKind::layer_norm) network_.units += outputs + 1;  // see kernels/nn/layers.hpp
-    if (kind == LayerKind::gru) network_.units += 3 * outputs;
-    if (kind == LayerKind::lstm) network_.units += 6 * outputs;
-    return layer;
-  }
-
-  // Recurrent cells, where there are any, hidden layers of these widths, and outputs.
-  Head chain(const std::vector<int>& widths, int outputs, int source, int inputs) {
-    if (config_.recurrent != Recurrence::none)
-      for (int number = 0; number < config_.recurrent_layers; ++number) {
-        source = add_cell(source, inputs);
-        inputs = config_.recurrent_units;
-      }
-    Activation below = Activation::identity;
-    for (const int width : widths) {
-      const bool apart = needs_input(activation_);
-      const Activation own = apart ? Activation::identity : activation_;
-      source = add(LayerKind::dense, source, inputs, width, own, below).target;
-      below = own;
-      if (apart) source = add(LayerKind::activation, source, width, width, activation_).target;
-      if (config_.layer_norm) {
-        source = add(LayerKind::layer_norm, source, width, width, Activation::identity, below).target;
-        below = Activation::identity;
-      }
-      inputs = width;
-    }
-    return {add(LayerKind::dense, source, inputs, outputs, Activation::identity, below).target, outputs};
-  }
-
- private:
-  int add_cell(int source, int inputs) {
-    const bool lstm = config_.recurrent == Recurrence::lstm;
-    const int units = config_.recurrent_units, gate_units = (lstm ? 4 : 3) * units;
-    const int gates = add(LayerKind::gates, source, inputs, gate_units).target;
-    const int state_gates = add(LayerKind::gates, state_, units, gate_units).target;
-    Layer& cell = add(lstm ? LayerKind::lstm : LayerKind::gru, gates, gate_units, units);
-    cell.state_gates = state_gates;
-    cell.state = state_;
-    state_ += cell.state_units();
-    return cell.target;
-  }
-
-  const PolicyConfig& config_;
-  const std::int64_t blas_width_;
-  const Activation activation_;
-  Network& network_;
-  int state_ = 0;  // of the next cell
-};
-
-// Refuses networks with too many layers, and layers that cannot be shared.
-void check_network(const PolicyConfig& config, const PolicySizes& sizes, std::size_t hidden, int others,
-                   const SourceLocation& where_hidden, const SourceLocation& where_shared) {
-  // entries of the list: of a hidden layer
-  const int each = 1 + (needs_input(activation_of(config.activation)) ? 1 : 0) + (config.layer_norm ? 1 : 0);
-  const int most = (Network::max_layers - others) / each;
-  if (static_cast<int>(hidden) > most)
-    throw InputError(where_hidden, "policy.hidden",
-                     "found " + std::to_string(hidden) + " layers" +
-                         (config.shared || !sizes.critic ? "" : " of policy and critic together"),
-                     "allowed: at most " + std::to_string(most));
-  if (config.shared && sizes.critic_observations > 0)
-    throw InputError(where_shared, "policy.shared", "found true with task.critic_observations",
-                     "allowed: false, so that the critic has separate layers");
-}
-
-}  // namespace
-
-Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::int64_t blas_width,
-                     const SourceLocation& where_hidden, const SourceLocation& where_shared) {
-  const std::vector<int>& critic_hidden = config.critic_hidden.empty() ? config.hidden : config.critic_hidden;
-  const bool one_chain = config.shared || !sizes.critic;
-  const int chains = one_chain ? 1 : 2;
-  const int cells = config.recurrent != Recurrence::none ? config.recurrent_layers : 0;  // of a chain
-  const bool gives_deviations = config.state_dependent_std || sizes.modes > 0;
-  check_network(config, sizes, config.hidden.size() + (one_chain ? 0 : critic_hidden.size()),
-                chains * (1 + 3 * cells) + (gives_deviations ? 1 : 0), where_hidden, where_shared);
-  Network network;
-  network.sizes = sizes;
-  network.sizes.deviations = config.state_dependent_std ? sizes.actions : 0;
-  network.widest = std::max(sizes.observations, sizes.critic_observations);
-  network.state_units =
-      chains * cells * config.recurrent_units * (config.recurrent == Recurrence::lstm ? 2 : 1);
-  network.units = network.state_units;
-  NetworkBuilder builder(config, blas_width, network);
-  const int means = sizes.actions * std::max(1, sizes.modes);
-  const int both = sizes.modes > 0 ? 2 * means + sizes.modes : means + network.sizes.deviations;
-  if (!sizes.critic) {
-    network.actor = builder.chain(config.hidden, both, kObservation, sizes.observations);
-  } else if (config.shared) {
-    network.actor = builder.chain(config.hidden, both + 1, kObservation, sizes.observations);
-    network.critic = {network.actor.first + both, 1};
-  } else {
-    network.actor = builder.chain(config.hidden, both, kObservation, sizes.observations);
-    network.critic = sizes.critic_observations > 0
-                         ? builder.chain(critic_hidden, 1, kCriticObservation, sizes.critic_observations)
-                         : builder.chain(critic_hidden, 1, kObservation, sizes.observations);
-  }
-  network.actor.units = means;
-  if (sizes.modes > 0) network.logits = {network.actor.first + 2 * means, sizes.modes};
-  if (gives_deviations) {
-    const Layer& deviation = builder.add(LayerKind::deviation, network.actor.first + means, means, means);
-    network.deviation = {deviation.target, means};
-    const bool softplus = config.std_transform == StdTransform::softplus;
-    network.deviation_law = softplus ? DeviationLaw::softplus : DeviationLaw::exponential;
-    if (softplus || sizes.modes > 0)
-      network.deviation_offset = config.min_std;
-    else if (config.min_std > 0)
-      network.lowest_log_std = std::log(config.min_std);
-    if (config.max_std > 0) network.highest_log_std = std::log(config.max_std);
-  }
-  network.log_std = network.parameters;
-  network.parameters += padded_parameters(network.own_deviations());
-  return network;
-}
-
-std::int64_t first_of_critic(const Network& network) {
-  std::int64_t first = network.log_std;
-  bool behind_actor = false;
-  for (int l = 0; l < network.num_layers; ++l) {
-    const Layer& layer = network.layers[l];
-    if (behind_actor && layer.is_dense()) first = std::min(first, layer.weight);
-    behind_actor = behind_actor || layer.target == network.actor.first;
-  }
-  return first;
-}
-
 TileScratch make_scratch(const Network& network, const SampleLayout& layout, int steps, bool by_blocks) {
   constexpr int metrics_and_count = 16;
   return TileScratch(
@@ -313,67 +89,6 @@ std::size_t policy_bytes(const Config& config, const Network& network, int worke
       make_scratch(network, SampleLayout(network.sizes), steps_of_tile(config), learns_by_blocks(config));
   return sizeof(float) * static_cast<std::size_t>(network.parameters + 2 * network.sizes.inputs() +
                                                   workers * scratch.elements);
-}
-
-std::vector<float> initial_parameters(const Network& network, const PolicyConfig& config,
-                                      std::uint32_t seed) {
-  std::vector<float> parameters(static_cast<std::size_t>(network.parameters), 0.0f);
-  const bool mixes = network.sizes.modes > 0;
-  const int first_action = network.actor.first, last_action = first_action + network.actor.units,
-            last_deviation = last_action + network.deviation.units;
-  // what the network's number for a standard deviation begins with
-  const double deviation = config.std_transform == StdTransform::softplus
-                               ? std::log(std::expm1(config.init_std - config.min_std))
-                               : std::log(config.init_std - (mixes ? config.min_std : 0));
-  const auto uniform = [&](int layer, int output, int input) {
-    const PhiloxBlock random =
-        random_block(seed, RandomPurpose::parameters, static_cast<std::uint64_t>(input),
-                     static_cast<std::uint32_t>(output), static_cast<std::uint32_t>(layer));
-    return 2.0f * uniform01<float>(random.word[0]) - 1.0f;
-  };
-  for (int l = 0; l < network.num_layers; ++l) {
-    const Layer& layer = network.layers[l];
-    const bool gates = layer.kind == LayerKind::gates;
-    float* const weight = parameters.data() + layer.weight;
-    if (layer.kind == LayerKind::layer_norm) std::fill_n(weight, layer.outputs, 1.0f);
-    if (!layer.is_dense()) continue;
-    if (!gates)
-      for (int unit = std::max(last_action, layer.target);
-           unit < std::min(last_deviation, layer.target + layer.outputs); ++unit)
-        parameters[static_cast<std::size_t>(layer.bias + unit - layer.target)] =
-            static_cast<float>(deviation);
-    // a mixture's modes differ from the beginning on wherever the observation is, 0 included
-    if (mixes)
-      for (int unit = std::max(first_action, layer.target);
-           unit < std::min(last_action, layer.target + layer.outputs); ++unit)
-        parameters[static_cast<std::size_t>(layer.bias + unit - layer.target)] =
-            uniform(l, unit - layer.target, layer.inputs) / std::sqrt(static_cast<float>(layer.inputs));
-    if (config.initialization == Initialization::orthogonal) {
-      const std::vector<double> matrix = orthogonal_matrix(layer.outputs, layer.inputs, seed, l);
-      for (int o = 0; o < layer.outputs; ++o) {
-        const int unit = layer.target + o;
-        const bool actor = unit >= first_action && unit < last_deviation;
-        const bool critic = network.critic.units > 0 && unit == network.critic.first;
-        const double gain = gates    ? 1
-                            : actor  ? config.actor_gain
-                            : critic ? config.critic_gain
-                                     : config.hidden_gain;
-        for (int i = 0; i < layer.inputs; ++i)
-          weight[o * layer.stride() + i] = static_cast<float>(
-              gain * matrix[static_cast<std::size_t>(o) * static_cast<std::size_t>(layer.inputs) +
-                            static_cast<std::size_t>(i)]);
-      }
-      continue;
-    }
-    const int fan = gates ? config.recurrent_units : layer.inputs;
-    float bound = 1.0f / std::sqrt(static_cast<float>(fan));
-    if (config.initialization == Initialization::lecun_uniform && !gates) bound *= std::sqrt(3.0f);
-    for (int o = 0; o < layer.outputs; ++o)
-      for (int i = 0; i < layer.inputs; ++i) weight[o * layer.stride() + i] = uniform(l, o, i) * bound;
-  }
-  for (int k = 0; k < network.own_deviations(); ++k)
-    parameters[static_cast<std::size_t>(network.log_std + k)] = static_cast<float>(std::log(config.init_std));
-  return parameters;
 }
 
 void ObservationNormalizer::merge(const std::vector<double>& z_mean, const std::vector<double>& z_square_mean,

@@ -17,15 +17,6 @@
 
 namespace maniple {
 
-// Layers, units and parameters of the network that a configuration asks for. Layers with a side of at
-// least `blas_width` units are marked for the library. Too many layers, or layers shared with a critic that
-// sees something else, are an InputError that names the place.
-Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::int64_t blas_width,
-                     const SourceLocation& where_hidden = {}, const SourceLocation& where_shared = {});
-// The same, with places from the deck.
-Network make_network(const Config& config, const PolicySizes& sizes);
-PolicySizes policy_sizes(const Environment& environment);
-
 // What a worker needs for acting and for learning from a tile, of a recurrent network from all steps of it.
 // `by_blocks`: learning by blocks of fewer samples than a tile.
 TileScratch make_scratch(const Network& network, const SampleLayout& layout, int steps,
@@ -33,18 +24,8 @@ TileScratch make_scratch(const Network& network, const SampleLayout& layout, int
 // How many steps of a tile learning keeps at a time: those of a rollout or of a sequence of demonstrations,
 // or, for gradients by blocks, as many as a cache holds.
 int steps_of_tile(const Config& config);
-// The first parameter of a critic with layers of its own; its parameters end where log_std begins.
-std::int64_t first_of_critic(const Network& network);
-
 // Bytes on each rank of a policy that `workers` workers act or learn with.
 std::size_t policy_bytes(const Config& config, const Network& network, int workers);
-
-// Initial parameters: weights uniform in +-1/sqrt(inputs) (as torch does) or +-sqrt(3/inputs) (flax), or a
-// random orthogonal matrix (Saxe, McClelland, Ganguli 2014) times the layer's gain; zero biases, the
-// configured standard deviation. Gates of recurrent cells are uniform in +-1/sqrt(state), or orthogonal with
-// gain 1. Drawn per weight from (seed, layer, output, input). Of a mixture, the biases of the means are
-// drawn, too.
-std::vector<float> initial_parameters(const Network& network, const PolicyConfig& config, std::uint32_t seed);
 
 // Mean and variance of every observation since the start of training. The batch's moments are exact sums, so
 // all ranks hold the same numbers.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "src/learning/policy_network.hpp"
+
 namespace maniple {
 namespace {
 

@@ -6,7 +6,9 @@
 #include <cstring>
 
 #include "src/config/schema.hpp"
+#include "src/learning/initial_parameters.hpp"
 #include "src/learning/policy.hpp"
+#include "src/learning/policy_network.hpp"
 #include "src/learning/ppo.hpp"
 #include "src/learning/schedule.hpp"
 #include "tests/unit/learning/network_by_hand.hpp"

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "kernels/nn/ppo_loss.hpp"
+#include "src/learning/initial_parameters.hpp"
 #include "src/learning/policy.hpp"
+#include "src/learning/policy_network.hpp"
 
 namespace maniple {
 

@@ -14,7 +14,8 @@
 #include <vector>
 
 #include "kernels/nn/cloning_loss.hpp"
-#include "src/learning/policy.hpp"
+#include "src/learning/initial_parameters.hpp"
+#include "src/learning/policy_network.hpp"
 #include "tests/unit/learning/network_by_hand.hpp"
 
 namespace maniple {
