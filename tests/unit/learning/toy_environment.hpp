@@ -223,6 +223,11 @@ class ThreadCollectives : public Collectives {
   int rank_;
 };
 
+// Ranks are threads, which needs an execution space that allows launches from several.
+inline bool threads_can_launch() {
+  return std::string(ExecutionSpace::name()) == "Serial";
+}
+
 // Runs body(rank, collectives) on this many ranks.
 inline void on_ranks(int ranks, const std::function<void(int, Collectives&)>& body) {
   Meeting meeting(ranks);
