@@ -1,5 +1,5 @@
 // The image encoder: its gradient against finite differences, bits that depend on one sample alone, and valid
-// shapes. tests/regress/test_image_encoder.py compares it with torch.
+// shapes. tests/regress/imitation/test_image_encoder.py compares it with torch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -21,7 +21,7 @@ def python_with_torch():
 def answers_of(script, cases, folder):
     """What a script of this directory makes of cases (see unet_in_torch.py), by the names of the arrays."""
     (folder / "request.json").write_text(json.dumps(cases))
-    command = [python_with_torch(), ROOT / "tests/regress" / script, folder / "request.json", folder / "answer.npz"]
+    command = [python_with_torch(), ROOT / "tests/regress/imitation" / script, folder / "request.json", folder / "answer.npz"]
     result = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     with np.load(folder / "answer.npz") as file:

@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 from conftest import ENVIRONMENT, of_the_day
+from damages import flip_bit_of_number, truncate
 
 CARTPOLE = "inputs/train/isaac_cartpole.yaml"
 GUARD = 20  # s; only against hanging ranks, refusals take a fraction of a second
@@ -375,30 +376,8 @@ def resume(directory):
     return ["train", *SMALL, "learning.iterations=4", "learning.resume=auto", f"output.directory={directory}"]
 
 
-def truncate(path):
-    os.truncate(path, path.stat().st_size // 2)
-
-
 def cut_last_byte(path):
     os.truncate(path, path.stat().st_size - 1)
-
-
-def flip_bit_of_number(path):
-    """One bit in the middle of the largest array of numbers."""
-    places = []
-
-    def visit(_, item):
-        if isinstance(item, h5py.Dataset) and item.id.get_offset() is not None:
-            places.append((item.id.get_storage_size(), item.id.get_offset()))
-
-    with h5py.File(path) as file:
-        file.visititems(visit)
-    size, offset = max(places)
-    with open(path, "r+b") as file:
-        file.seek(offset + size // 2)
-        byte = file.read(1)[0]
-        file.seek(offset + size // 2)
-        file.write(bytes([byte ^ 0x10]))
 
 
 def empty(path):

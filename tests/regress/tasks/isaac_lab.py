@@ -2,12 +2,11 @@
 and ends of episodes from the poses, velocities and forces that libmujoco computes. Sources: isaaclab_tasks,
 manager_based/classic/humanoid/mdp (Isaac-Ant-v0, Isaac-Humanoid-v0) and direct/locomotion (their direct variants)."""
 
-from pathlib import Path
-
 import mujoco
 import numpy as np
+from conftest import ROOT
 
-MODELS = Path(__file__).resolve().parents[2] / "inputs/models"
+MODELS = ROOT / "inputs/models"
 TARGET = np.array([1000.0, 0.0, 0.0])
 
 ANT = {

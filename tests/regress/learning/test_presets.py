@@ -6,11 +6,9 @@ import re
 import h5py
 import pytest
 from demonstrations import episodes, write_robomimic
+from trainings import PRESETS
 
 TASK = "inputs/tasks/isaac_cartpole.yaml"
-# of train; the policies of imitate have tests of their own
-PRESETS = ["maniple", "locomotion", "cleanrl", "sb3_zoo", "rl_games_locomotion", "rl_games_cartpole",
-           "rsl_rl_locomotion", "rsl_rl_cartpole", "brax"]
 OF_IMITATE = ["robomimic", "robomimic_rnn", "diffusion_policy"]
 
 

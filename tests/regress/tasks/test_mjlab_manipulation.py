@@ -6,13 +6,13 @@ numpy stands in for torch."""
 import copy
 import re
 import types
-from pathlib import Path
 
 import h5py
 import mujoco
 import numpy as np
 import pytest
 import torch_in_numpy
+from conftest import ROOT
 
 torch_in_numpy.install()
 from mjlab.entity import Entity  # noqa: E402
@@ -24,7 +24,6 @@ from mjlab.tasks.manipulation.mdp import commands  # noqa: E402
 from mjlab.tasks.velocity.config.go1.rl_cfg import unitree_go1_ppo_runner_cfg  # noqa: E402
 from mjlab_originals import Contacts, assert_same_models, model_of  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
 DECK = ROOT / "inputs/tasks/mjlab/lift_cube_yam.yaml"
 tensor = torch_in_numpy.tensor
 ENVS, STEPS = 30, 50

@@ -50,7 +50,7 @@ def models_of(wheel, folder):
 
 def unlike_mujoco(path):
     """How the accepted model steps unlike MuJoCo, by more than MuJoCo's own answers to roundings; empty where it does not."""
-    result = subprocess.run([sys.executable, ROOT / "tests/beside_mujoco.py", path], env=ENVIRONMENT, capture_output=True,
+    result = subprocess.run([sys.executable, ROOT / "tests/regress/models/beside_mujoco.py", path], env=ENVIRONMENT, capture_output=True,
                             text=True, timeout=600)
     if result.returncode:
         return result.stderr[-1500:]

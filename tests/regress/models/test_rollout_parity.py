@@ -3,15 +3,14 @@ environment's numbers depend neither on the number of ranks nor on its place in 
 # ctest: PROCESSORS 1
 
 import sys
-from pathlib import Path
 
 import h5py
 import mujoco
 import numpy as np
 import pytest
-from conftest import of_the_day
+from conftest import ROOT, of_the_day
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "perf"))
+sys.path.insert(0, str(ROOT / "tests/perf"))
 from physics_vs_mujoco_batch import file_of, package_file  # noqa: E402
 
 GYMNASIUM, CONTROL = "package:gymnasium/envs/mujoco/assets", "package:dm_control/suite"

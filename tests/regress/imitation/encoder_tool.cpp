@@ -17,7 +17,7 @@
 #include "kernels/nn/group_norm.hpp"
 #include "kernels/nn/images.hpp"
 #include "src/learning/image_encoder.hpp"
-#include "tests/regress/network_tool.hpp"
+#include "tests/regress/imitation/network_tool.hpp"
 
 namespace maniple {
 namespace {

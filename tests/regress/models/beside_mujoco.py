@@ -9,7 +9,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
 import maniple  # noqa: E402
 
 ENVS, COPIES, HELD = 8, 4, 20

@@ -6,8 +6,8 @@ import shutil
 
 import numpy as np
 from conftest import start_tool
+from damages import flip_bit_of_number
 from maniple.results import Run
-from test_bad_input import flip_bit_of_number
 from test_tools import check_refusals
 
 DECK = "inputs/tasks/pendulum_swingup.yaml"

@@ -2,13 +2,13 @@
 # ctest: PROCESSORS 1
 
 import re
-from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from conftest import ROOT
 
-FOLDER = Path(__file__).resolve().parents[2] / "inputs/train"
+FOLDER = ROOT / "inputs/train"
 DECKS = sorted(FOLDER.rglob("*.yaml"))
 # one of each suite, with what the others of it have; the rest is for the night
 QUICK = {"isaac_cartpole", "isaac/humanoid", "gymnasium/humanoid_v5", "dm_control/swimmer_swimmer6", "mjlab/g1_flat_cpu_pushed"}

@@ -7,7 +7,6 @@ import itertools
 import re
 import sys
 import types
-from pathlib import Path
 
 import gymnasium
 import h5py
@@ -15,11 +14,10 @@ import isaac_lab
 import mujoco
 import numpy as np
 import pytest
-from conftest import of_the_day
+from conftest import ROOT, of_the_day
 from dm_control import suite
 from gymnasium_robotics_envs import make_adroit, make_fetch
 
-ROOT = Path(__file__).resolve().parents[2]
 # Gymnasium imports it for films, of which there are none here.
 sys.modules.setdefault("imageio", types.ModuleType("imageio"))
 

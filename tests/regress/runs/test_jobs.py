@@ -7,11 +7,10 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+from conftest import BUILD, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 # what qstat -f prints, long attributes broken as PBS does
 QSTAT = """Job Id: 17.pbs
     Job_Name = long_run
@@ -62,7 +61,7 @@ def cluster(tmp_path):
         "QSTAT": str(tmp_path / "qstat.txt"), "PBS_NODEFILE": str(tmp_path / "nodes"), "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
         "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_odls_base_sigkill_timeout": "0", "REAL_MPIRUN": shutil.which("mpirun"),
-        "MANIPLE_PROGRAM": str(Path(os.environ.get("MANIPLE_BUILD_DIR", ROOT / "build")) / "maniple"),
+        "MANIPLE_PROGRAM": str(BUILD / "maniple"),
     }
     return tmp_path, environment
 

@@ -14,11 +14,11 @@ import onnx
 import onnxruntime
 import pytest
 from conftest import of_the_day, start_tool
-from test_presets import PRESETS
 from maniple.results import Run
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 from test_tools import check_refusals
+from trainings import PRESETS
 
 INVERTED_PENDULUM = """
 model: {file: "package:gymnasium/envs/mujoco/assets/inverted_pendulum.xml"}

@@ -28,7 +28,7 @@
 #include "kernels/nn/group_norm.hpp"
 #include "src/learning/conditional_unet.hpp"
 #include "src/learning/policy.hpp"
-#include "tests/regress/network_tool.hpp"
+#include "tests/regress/imitation/network_tool.hpp"
 
 namespace maniple {
 namespace {

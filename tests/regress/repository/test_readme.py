@@ -322,6 +322,18 @@ def test_links_anchors_and_pictures_exist(page):
         assert (ROOT / path).exists() or (beside / path).exists(), f"{page}: {path}"
 
 
+def test_tests_and_their_folders_are_named_where_they_are():
+    """Of the tables of tests/README.md: a name without a folder is in that of the name before it."""
+    text = (ROOT / "tests/README.md").read_text()
+    for row in re.findall(r"^\|.*", text, re.M):
+        folder = ""
+        for path, name in re.findall(r"`((?:\w+/)*)(test_\w+\.(?:py|cpp))`", row):
+            folder = path or folder
+            assert (ROOT / "tests" / folder / name).is_file(), row
+    folders = {str(test.parent.relative_to(ROOT / "tests")) for test in (ROOT / "tests/regress").rglob("test_*.py")}
+    assert folders == set(re.findall(r"^\| `(regress/\w+)` \|", text, re.M))
+
+
 def test_every_page_is_linked():
     linked = set()
     for page in PAGES:
@@ -391,7 +403,7 @@ def test_keys(maniple):
     file = ROOT / "inputs/KEYS.md"
     if os.environ.get("MANIPLE_WRITE_TABLE"):
         file.write_text(found)
-    assert file.read_text() == found, "MANIPLE_WRITE_TABLE=1 pytest tests/regress/test_readme.py -k test_keys rewrites it"
+    assert file.read_text() == found, "MANIPLE_WRITE_TABLE=1 pytest tests/regress/repository/test_readme.py -k test_keys rewrites it"
 
 
 def test_keys_on_pages_exist():

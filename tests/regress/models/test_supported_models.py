@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 MODELS = {
     "gymnasium": ("envs/mujoco/assets", "ant half_cheetah hopper humanoid humanoidstandup inverted_double_pendulum "
                   "inverted_pendulum point pusher reacher swimmer walker2d walker2d_v5"),
@@ -74,7 +74,7 @@ def test_the_table_says_what_validate_says(maniple):
         text = TABLE.sub(lambda _: wanted, text)
         readme.write_text(text)
     shown = TABLE.findall(text)
-    assert shown == [wanted], "MANIPLE_WRITE_TABLE=1 pytest tests/regress/test_supported_models.py rewrites it"
+    assert shown == [wanted], "MANIPLE_WRITE_TABLE=1 pytest tests/regress/models/test_supported_models.py rewrites it"
 
 
 # ---- the table of MJCF elements ----

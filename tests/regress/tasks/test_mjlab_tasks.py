@@ -7,14 +7,13 @@ import copy
 import math
 import re
 import types
-from pathlib import Path
 
 import h5py
 import mujoco
 import numpy as np
 import pytest
 import torch_in_numpy
-from conftest import of_the_day
+from conftest import ROOT, of_the_day
 
 torch_in_numpy.install()
 from mjlab.entity import Entity  # noqa: E402
@@ -26,7 +25,6 @@ from mjlab.tasks.velocity.config.g1.env_cfgs import unitree_g1_flat_env_cfg, uni
 from mjlab.tasks.velocity.config.go1.env_cfgs import unitree_go1_flat_env_cfg, unitree_go1_rough_env_cfg  # noqa: E402
 from mjlab_originals import Contacts, assert_same_models, model_of  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
 tensor = torch_in_numpy.tensor
 ENVS, STEPS = 24, 30
 ROBOTS = {

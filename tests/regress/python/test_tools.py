@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from conftest import of_the_day, start_tool
+from damages import flip_bit_of_number, truncate
 from demonstrations import episodes, write_robomimic
 from maniple.results import BLOCK_BYTES, SEAL_BYTES, Run, check_seal
-from test_bad_input import flip_bit_of_number, truncate
 
 CARTPOLE = "inputs/train/isaac_cartpole.yaml"
 
