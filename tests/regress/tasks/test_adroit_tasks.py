@@ -7,9 +7,9 @@ import mujoco
 import numpy as np
 import pytest
 import yaml
+from beside_originals import WINDOW, assert_close, deck_of, rollout_of, rounded_otherwise, without_turns, write_given
 from conftest import of_the_day
-from test_task_parity import (SENSITIVE, WINDOW, AdroitTask, assert_close, deck_of, rollout_of, rounded_otherwise, without_turns,
-                              write_given)
+from originals import SENSITIVE, AdroitTask
 
 TASKS = ["door", "hammer", "pen", "relocate"]
 ENVS, STEPS, DRAWS = 32, 64, 4000

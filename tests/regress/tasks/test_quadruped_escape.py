@@ -5,12 +5,13 @@ into the original, from places all over it; fresh states on all of them; and the
 import h5py
 import numpy as np
 import pytest
+from beside_originals import (TOLERANCE, WINDOW, assert_close, collect, deck_of, replay, rollout_of, rounded_otherwise,
+                              write_given)
 from demonstrations import philox
 from dm_control.rl import control
 from dm_control.suite import common, quadruped
 from maniple.results import Run
-from test_task_parity import (TOLERANCE, WINDOW, ControlTask, assert_close, collect, deck_of, replay, rollout_of, rounded_otherwise,
-                              write_given)
+from originals import ControlTask
 
 NAME = "dm_control/quadruped_escape"
 POINTS, BORDER, CELL = 201, 33, 266  # of a bowl along one side, of its border, from cell to cell
