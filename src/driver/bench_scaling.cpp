@@ -22,7 +22,7 @@
 #include "src/learning/mixed_precision.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/measure.hpp"
-#include "src/tasks/prepared.hpp"
+#include "src/tasks/compile/prepared.hpp"
 
 namespace maniple {
 namespace {

@@ -25,7 +25,7 @@
 #include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/measure.hpp"
 #include "src/parallel/nccl/nccl_collectives.hpp"
-#include "src/tasks/prepared.hpp"
+#include "src/tasks/compile/prepared.hpp"
 
 namespace maniple {
 

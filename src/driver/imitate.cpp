@@ -20,7 +20,7 @@
 #include "src/learning/learners.hpp"
 #include "src/learning/sample_blocks.hpp"
 #include "src/learning/samples.hpp"
-#include "src/tasks/task.hpp"
+#include "src/tasks/compile/task.hpp"
 
 namespace maniple {
 namespace {

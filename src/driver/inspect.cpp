@@ -15,9 +15,9 @@
 #include "src/io/results.hpp"
 #include "src/io/seal.hpp"
 #include "src/io/summary.hpp"
-#include "src/tasks/listing.hpp"
-#include "src/tasks/prepared.hpp"
-#include "src/tasks/task.hpp"
+#include "src/tasks/compile/listing.hpp"
+#include "src/tasks/compile/prepared.hpp"
+#include "src/tasks/compile/task.hpp"
 
 namespace maniple {
 

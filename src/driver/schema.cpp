@@ -8,9 +8,9 @@
 #include "src/config/presets.hpp"
 #include "src/driver/command_line.hpp"
 #include "src/driver/verbs.hpp"
-#include "src/tasks/listing.hpp"
-#include "src/tasks/prepared.hpp"
-#include "src/tasks/task.hpp"
+#include "src/tasks/compile/listing.hpp"
+#include "src/tasks/compile/prepared.hpp"
+#include "src/tasks/compile/task.hpp"
 
 namespace maniple {
 

@@ -10,7 +10,7 @@
 #include "kernels/physics/step.hpp"
 #include "src/driver/self_test.hpp"
 #include "src/simulation/tile_rows.hpp"
-#include "src/tasks/device_model.hpp"
+#include "src/tasks/compile/device_model.hpp"
 
 namespace maniple {
 

@@ -25,10 +25,10 @@
 #include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/simulation/environment_blocks.hpp"
-#include "src/tasks/contract.hpp"
-#include "src/tasks/listing.hpp"
-#include "src/tasks/prepared.hpp"
-#include "src/tasks/task.hpp"
+#include "src/tasks/compile/contract.hpp"
+#include "src/tasks/compile/listing.hpp"
+#include "src/tasks/compile/prepared.hpp"
+#include "src/tasks/compile/task.hpp"
 
 namespace maniple {
 namespace {

@@ -17,9 +17,9 @@
 #include "src/model_import/terrain.hpp"
 #include "src/simulation/environment_blocks.hpp"
 #include "src/simulation/simulation.hpp"
-#include "src/tasks/listing.hpp"
-#include "src/tasks/prepared.hpp"
-#include "src/tasks/task.hpp"
+#include "src/tasks/compile/listing.hpp"
+#include "src/tasks/compile/prepared.hpp"
+#include "src/tasks/compile/task.hpp"
 
 namespace maniple {
 

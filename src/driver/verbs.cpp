@@ -17,7 +17,7 @@
 #include "src/parallel/failure.hpp"
 #include "src/parallel/launch.hpp"
 #include "src/parallel/retry.hpp"
-#include "src/tasks/prepared.hpp"
+#include "src/tasks/compile/prepared.hpp"
 
 namespace maniple {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/config/members.hpp"
-#include "src/tasks/prepared.hpp"
+#include "src/tasks/compile/prepared.hpp"
 
 namespace maniple {
 

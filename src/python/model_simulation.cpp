@@ -12,8 +12,8 @@
 #include "src/python/kokkos.hpp"
 #include "src/python/saved_environments.hpp"
 #include "src/simulation/environment_blocks.hpp"
-#include "src/tasks/applied_forces.hpp"
-#include "src/tasks/prepared.hpp"
+#include "src/tasks/compile/prepared.hpp"
+#include "src/tasks/terms/applied_forces.hpp"
 
 namespace maniple {
 namespace {

@@ -12,10 +12,10 @@
 #include "src/python/rows.hpp"
 #include "src/python/saved_environments.hpp"
 #include "src/simulation/environment_blocks.hpp"
-#include "src/tasks/curriculum.hpp"
-#include "src/tasks/names.hpp"
-#include "src/tasks/prepared.hpp"
-#include "src/tasks/task.hpp"
+#include "src/tasks/compile/prepared.hpp"
+#include "src/tasks/compile/task.hpp"
+#include "src/tasks/language/names.hpp"
+#include "src/tasks/terms/curriculum.hpp"
 
 namespace maniple {
 // The environments that one thread steps.

@@ -15,8 +15,8 @@
 #include "src/io/dataset.hpp"
 #include "src/model_import/vary.hpp"
 #include "src/simulation/environment_blocks.hpp"
-#include "src/tasks/model_events.hpp"
-#include "src/tasks/motion.hpp"
+#include "src/tasks/terms/model_events.hpp"
+#include "src/tasks/terms/motion.hpp"
 
 namespace maniple {
 namespace {

@@ -12,11 +12,11 @@
 #include "src/base/timing.hpp"
 #include "src/simulation/simulation.hpp"
 #include "src/simulation/tile_rows.hpp"
-#include "src/tasks/device_model.hpp"
-#include "src/tasks/device_task.hpp"
-#include "src/tasks/motion_sampling.hpp"
-#include "src/tasks/task.hpp"
-#include "src/tasks/task_digest.hpp"
+#include "src/tasks/compile/device_model.hpp"
+#include "src/tasks/compile/device_task.hpp"
+#include "src/tasks/compile/task.hpp"
+#include "src/tasks/compile/task_digest.hpp"
+#include "src/tasks/terms/motion_sampling.hpp"
 
 namespace maniple {
 

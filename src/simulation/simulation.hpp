@@ -11,7 +11,7 @@
 #include "src/io/results.hpp"
 #include "src/model_import/import.hpp"
 #include "src/simulation/environment.hpp"
-#include "src/tasks/prepared.hpp"
+#include "src/tasks/compile/prepared.hpp"
 
 namespace maniple {
 

@@ -13,7 +13,7 @@
 #include "kernels/model/field_info.hpp"
 #include "kernels/physics/constraint/row_families.hpp"
 #include "src/model_import/import.hpp"
-#include "src/tasks/device_model.hpp"
+#include "src/tasks/compile/device_model.hpp"
 #include "tests/reference/mujoco_oracle.hpp"
 
 namespace maniple {

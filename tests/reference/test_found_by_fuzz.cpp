@@ -115,6 +115,20 @@ TYPED_TEST(FuzzFoundSteps, TendonsThatMoveNothingHaveNoRows) {
     }
 }
 
+// Friction of a body that moves in one direction alone: the matrix of its contact is singular, and MuJoCo's
+// noslip leaves such forces as they are. Rounding makes that matrix regular in single precision.
+TYPED_TEST(FuzzFoundSteps, NoslipLeavesFrictionAlongOneDirectionAlone) {
+  for (const char* condim : {"3", "4", "6"}) {
+    SCOPED_TRACE(condim);
+    std::ofstream(this->path_) << R"(<mujoco><option cone="elliptic" noslip_iterations="5"/><worldbody>
+        <geom type="plane" size="1 1 1" euler="10 20 0"/>
+        <body pos="0 0 0.09"><joint type="hinge" axis="0.5 0.7 0.4" pos="0.3 0.1 0.3"/>
+          <geom size="0.1" mass="0.3" friction="1 0.1 0.1" condim=")"
+                               << condim << R"("/></body></worldbody></mujoco>)";
+    this->expect_equal_steps({{0}, {0.01}, {-0.01}, {0.02}}, {}, sizeof(TypeParam) == 8 ? 1e-10 : 1e-4);
+  }
+}
+
 // Slides that follow a ball joint on one body: MuJoCo's derivative of the Jacobian, which the rows of
 // connects, welds and tendons with armature have, turns the axes of the ball joint with the slides' velocity
 // as well.

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "kernels/physics/step.hpp"
-#include "src/tasks/applied_forces.hpp"
+#include "src/tasks/terms/applied_forces.hpp"
 #include "tests/reference/batch_under_test.hpp"
 
 namespace maniple {

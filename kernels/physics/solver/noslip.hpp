@@ -111,23 +111,28 @@ struct BoundedMinimum {
 template <class V>
 MANIPLE_FUNCTION BoundedMinimum<V> bounded_minimum(const V (&A)[kMostConeRows - 1][kMostConeRows - 1],
                                                    const V (&b)[kMostConeRows - 1], V r, V count, int most) {
+  using T = ScalarOf<V>;
   constexpr int kMost = kMostConeRows - 1, kIterations = 20;
-  const V small(ScalarOf<V>(1e-10));
+  const V small(T(1e-10));
+  // what rounding leaves of a determinant that is zero: friction of a body that moves in one direction alone
+  const V rounding(sizeof(T) == 4 ? T(1e-5) : T(0));
   BoundedMinimum<V> result;
   V multiplier(0);
   MaskOf<V> done(false);
   for (V& x : result.x) x = V(0);
   for (int iteration = 0; iteration < kIterations && !all_lanes(done); ++iteration) {
     // A + multiplier = L D L', D in its diagonal
-    V L[kMost][kMost], determinant(1);
+    V L[kMost][kMost], determinant(1), volume(1);
     MaskOf<V> singular(false);
     for (int j = 0; j < most; ++j) {
-      V diagonal = A[j][j] + multiplier;
+      const V whole = A[j][j] + multiplier;
+      V diagonal = whole;
       for (int k = 0; k < j; ++k) diagonal -= L[j][k] * L[j][k] * L[k][k];
-      const MaskOf<V> here = V(static_cast<ScalarOf<V>>(j)) < count;
+      const MaskOf<V> here = V(static_cast<T>(j)) < count;
       determinant = select(here, determinant * diagonal, determinant);
+      volume = select(here, volume * whole, volume);
       // two and three unknowns are judged by the determinant, more of them one by one
-      singular = singular || (here && count > V(3) && diagonal < small);
+      singular = singular || (here && count > V(3) && diagonal < max(small, rounding * whole));
       L[j][j] = select(diagonal > V(0), diagonal, V(1));
       for (int i = j + 1; i < most; ++i) {
         V value = A[i][j];
@@ -135,7 +140,7 @@ MANIPLE_FUNCTION BoundedMinimum<V> bounded_minimum(const V (&A)[kMostConeRows - 
         L[i][j] = value / L[j][j];
       }
     }
-    singular = singular || (count <= V(3) && determinant < small);
+    singular = singular || (count <= V(3) && determinant < max(small, rounding * volume));
     const auto solve = [&](V(&y)[kMost]) {
       for (int i = 0; i < most; ++i)
         for (int k = 0; k < i; ++k) y[i] -= L[i][k] * y[k];

@@ -24,17 +24,24 @@ KERNELS = {
     "tasks": {"base", "math", "model", "physics"},
     "nn": {"base", "math"},
 }
-# the same within kernels/physics; the files above the folders may include all of them
-PHYSICS = {
-    "smooth": set(),
-    "collision": set(),
-    "constraint": {"smooth", "collision"},
-    "solver": {"smooth", "constraint"},
-    "integration": {"smooth"},
-    "sensor": {"smooth", "collision", "constraint"},
+# the same within a layer; the files above its folders may include all of them
+INSIDE = {
+    ("kernels", "physics"): {
+        "smooth": set(),
+        "collision": set(),
+        "constraint": {"smooth", "collision"},
+        "solver": {"smooth", "constraint"},
+        "integration": {"smooth"},
+        "sensor": {"smooth", "collision", "constraint"},
+    },
+    ("src", "tasks"): {
+        "language": set(),
+        "terms": {"language"},
+        "compile": {"language", "terms"},
+    },
 }
 # files above the folders that these may include
-BELOW_PHYSICS = {"stage_times.hpp", "contact_queries.hpp"}
+BELOW_FOLDERS = {"stage_times.hpp", "contact_queries.hpp"}
 SOURCES = {
     "base": set(),
     "config": {"base"},
@@ -108,15 +115,16 @@ def layer_violations(name, lines):
                 found.append(f"{where}: kernels never include src")
             if target[0] == "kernels" and target[1] != parts[1] and target[1] not in KERNELS[parts[1]]:
                 found.append(f"{where}: kernels/{parts[1]} may include {sorted(KERNELS[parts[1]])}")
-            if parts[1] == "physics" and len(parts) > 3 and target[:2] == ["kernels", "physics"]:
-                allowed = PHYSICS[parts[2]] | {parts[2]} if len(target) > 3 else BELOW_PHYSICS
-                if target[2] not in allowed:
-                    found.append(f"{where}: kernels/physics/{parts[2]} may include {sorted(allowed)}")
         if parts[0] == "src" and len(parts) > 2:
             if target[0] == "src" and target[1] != parts[1] and target[1] not in SOURCES[parts[1]]:
                 found.append(f"{where}: src/{parts[1]} may include {sorted(SOURCES[parts[1]])}")
             if target[0] == "kernels" and target[1] not in KERNELS_FOR_SOURCES[parts[1]]:
                 found.append(f"{where}: src/{parts[1]} may include kernels {sorted(KERNELS_FOR_SOURCES[parts[1]])}")
+        inside = INSIDE.get(tuple(parts[:2]))
+        if inside and len(parts) > 3 and target[:2] == parts[:2]:
+            allowed = inside[parts[2]] | {parts[2]} if len(target) > 3 else BELOW_FOLDERS
+            if target[2] not in allowed:
+                found.append(f"{where}: {'/'.join(parts[:3])} may include {sorted(allowed)}")
         if parts[0] in ("src", "kernels") and target[0] == "tests":
             found.append(f"{where}: the program never includes tests")
     return found
@@ -141,7 +149,9 @@ def test_layers():
         ("src/base/x.cpp", "src/io/results.hpp", '"'),
         ("src/simulation/x.cpp", "src/learning/ppo.hpp", '"'),
         ("src/tasks/x.cpp", "src/simulation/simulation.hpp", '"'),
-        ("src/model_import/x.cpp", "src/tasks/task.hpp", '"'),
+        ("src/model_import/x.cpp", "src/tasks/compile/task.hpp", '"'),
+        ("src/tasks/language/x.cpp", "src/tasks/terms/terms.hpp", '"'),
+        ("src/tasks/terms/x.cpp", "src/tasks/compile/task.hpp", '"'),
         ("src/driver/x.cpp", "hdf5.h", "<"),
         ("src/simulation/x.cpp", "mujoco/mujoco.h", "<"),
         ("src/io/x.cpp", "nccl.h", "<"),

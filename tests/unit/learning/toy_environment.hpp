@@ -17,7 +17,7 @@
 #include "src/parallel/collectives.hpp"
 #include "src/simulation/environment.hpp"
 #include "src/simulation/environment_blocks.hpp"
-#include "src/tasks/task.hpp"
+#include "src/tasks/compile/task.hpp"
 #include "tests/unit/device_memory.hpp"
 
 namespace maniple::testing_learning {

@@ -11,7 +11,7 @@
 #include "kernels/model/sensor_types.hpp"
 #include "src/base/error.hpp"
 #include "src/model_import/import.hpp"
-#include "src/tasks/device_model.hpp"
+#include "src/tasks/compile/device_model.hpp"
 
 namespace maniple {
 namespace {

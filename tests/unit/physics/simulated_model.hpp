@@ -15,7 +15,7 @@
 #include "kernels/model/field_info.hpp"
 #include "kernels/physics/step.hpp"
 #include "src/model_import/import.hpp"
-#include "src/tasks/device_model.hpp"
+#include "src/tasks/compile/device_model.hpp"
 
 namespace maniple {
 

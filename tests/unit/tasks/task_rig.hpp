@@ -13,8 +13,8 @@
 #include "kernels/model/field_info.hpp"
 #include "kernels/tasks/environment_step.hpp"
 #include "src/model_import/import.hpp"
-#include "src/tasks/device_task.hpp"
-#include "src/tasks/task.hpp"
+#include "src/tasks/compile/device_task.hpp"
+#include "src/tasks/compile/task.hpp"
 
 namespace maniple::testing {
 

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "src/config/deck.hpp"
-#include "src/tasks/task_digest.hpp"
+#include "src/tasks/compile/task_digest.hpp"
 #include "tests/unit/physics/simulated_model.hpp"
 #include "tests/unit/tasks/task_rig.hpp"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "src/tasks/curriculum.hpp"
+#include "src/tasks/terms/curriculum.hpp"
 #include "tests/unit/tasks/task_rig.hpp"
 
 namespace maniple::of_curriculum {

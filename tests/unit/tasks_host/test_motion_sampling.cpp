@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "src/tasks/motion.hpp"
-#include "src/tasks/motion_sampling.hpp"
+#include "src/tasks/terms/motion.hpp"
+#include "src/tasks/terms/motion_sampling.hpp"
 
 namespace maniple {
 namespace {

@@ -7,7 +7,7 @@
 #include <numbers>
 #include <set>
 
-#include "src/tasks/terms.hpp"
+#include "src/tasks/terms/terms.hpp"
 #include "tests/unit/tasks/task_rig.hpp"
 
 namespace maniple::of_terms {
