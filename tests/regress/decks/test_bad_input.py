@@ -1,7 +1,7 @@
 """Promise 6: bad input ends with exit code 2 on every rank and one message that says where (file, line, key), what was found
 and what is allowed. Here decks, command lines, tasks and data files; models, launches and checkpoints have tests of their
 own."""
-# ctest: PROCESSORS 1 COST 25
+# ctest: PROCESSORS 1 COST 35
 
 import re
 

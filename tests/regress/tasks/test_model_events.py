@@ -1,7 +1,7 @@
 """Events that give each environment a model of its own: steps of a deck against
 libmujoco's, with one mjModel for each environment; draws at start-up, resets and
 intervals; the same bits on any number of ranks and over a restart; and refusals."""
-# ctest: PROCESSORS 1 COST 35
+# ctest: PROCESSORS 1 COST 30
 
 import subprocess
 
