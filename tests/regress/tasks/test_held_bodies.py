@@ -179,3 +179,48 @@ def test_refusals_of_assigning_actions(maniple, deck, old, new, message):
     deck.write_text(ASSIGNED.replace(old, new))
     result = maniple("validate", deck, exit_code=2, ranks=0)
     assert re.search(message, result.stderr), result.stderr
+
+
+# A slide that a connect holds at a mocap body, which an action moves away, and whose model is drawn anew at each reset.
+TIED = """model: {file: tied.xml}
+simulation: {precision: double}
+initial_state: {source: task}
+task:
+  actions: [{components: [x]}, {set: "mocap_pos[target]", expression: "[-1 - 0.01 * episode_step, 0, 0]"}]
+  observations: [{expression: "qpos"}]
+  rewards: {alive: {expression: "1"}}
+  variables: {life: {reset: "floor(uniform(10, 40))", update: "prev(life)"}}
+  terminations: {end: {expression: "episode_step >= life"}}
+  events: {zero: {field: qpos0, joints: [slide], operation: abs, ranges: [0.2, 0.2], mode: reset}}
+"""
+
+
+def test_constants_of_a_model_do_not_depend_on_where_mocap_bodies_are(maniple, tmp_path):
+    (tmp_path / "tied.xml").write_text("""<mujoco><option gravity="0 0 0"/><worldbody>
+      <body name="a"><joint name="slide" type="slide" axis="1 0 0"/><geom size=".1" contype="0"/></body>
+      <body name="target" mocap="true" pos="-1 0 0"/></worldbody>
+      <equality><connect body1="a" body2="target" anchor="0 0 0"/></equality></mujoco>""")
+    (tmp_path / "tied.yaml").write_text(TIED)
+    found = {}
+    for ranks in (1, 3):
+        out = tmp_path / f"run{ranks}"
+        maniple("rollout", tmp_path / "tied.yaml", "batch.num_envs=37", "simulation.steps=80", "output.trajectory.every=1",
+                "output.trajectory.fields=[qpos, mocap_pos, qfrc_constraint]", f"output.directory={out}", ranks=ranks)
+        found[ranks] = {name: np.asarray(rows) for name, rows in Run(out).trajectories.items()}
+    for name, rows in found[1].items():
+        np.testing.assert_array_equal(rows, found[3][name], name)
+    model = mujoco.MjModel.from_xml_path(str(tmp_path / "tied.xml"))
+    model.qpos0[0] = 0.2
+    mujoco.mj_setConst(model, mujoco.MjData(model))
+    position, target = found[1]["qpos"][..., 0], found[1]["mocap_pos"].reshape(37, -1, 3)[..., 0]
+    fresh = 0
+    for env in range(37):
+        for step in range(2, 80):
+            if target[env, step] <= target[env, step - 1]:
+                continue  # no reset before this step
+            fresh += 1
+            data = mujoco.MjData(model)
+            data.mocap_pos[0, 0] = target[env, step]
+            mujoco.mj_step(model, data)
+            assert position[env, step] == pytest.approx(data.qpos[0], abs=1e-12), (env, step)
+    assert fresh > 60
