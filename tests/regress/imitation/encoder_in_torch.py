@@ -1,5 +1,5 @@
 """The image encoder and its layers in torch, as the answers that a test compares with: ResNet-18 (He et al. 2016) with
-group normalisation, robomimic's SpatialSoftmax and a linear layer. Requests, answers and the second form of the command
+group normalization, robomimic's SpatialSoftmax and a linear layer. Requests, answers and the second form of the command
 are those of unet_in_torch.py; see test_image_encoder.py.
 """
 
@@ -15,19 +15,19 @@ class BasicBlock(nn.Module):
     def __init__(self, inputs, outputs, stride):
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.bn1 = normalisation(outputs)
+        self.bn1 = normalization(outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.bn2 = normalisation(outputs)
+        self.bn2 = normalization(outputs)
         self.downsample = None
         if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), normalisation(outputs))
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), normalization(outputs))
 
     def forward(self, x):
         y = self.bn2(self.conv2(functional.relu(self.bn1(self.conv1(x)))))
         return functional.relu(y + (x if self.downsample is None else self.downsample(x)))
 
 
-def normalisation(channels):
+def normalization(channels):
     return nn.GroupNorm(max(channels // 16, 1), channels)
 
 
@@ -38,7 +38,7 @@ class Backbone(nn.Module):
         for stage in range(4):
             wide, before = width << stage, width << max(stage - 1, 0)
             stages.append(nn.Sequential(BasicBlock(before, wide, 2 if stage else 1), BasicBlock(wide, wide, 1)))
-        self.nets = nn.Sequential(nn.Conv2d(channels, width, 7, 2, 3, bias=False), normalisation(width), nn.ReLU(),
+        self.nets = nn.Sequential(nn.Conv2d(channels, width, 7, 2, 3, bias=False), normalization(width), nn.ReLU(),
                                   nn.MaxPool2d(3, 2, 1), *stages)
 
     def forward(self, x):

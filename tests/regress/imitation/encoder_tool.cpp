@@ -35,7 +35,7 @@ void convolution(const std::vector<int>& sizes) {
 }
 
 template <class T>
-void normalisation(const std::vector<int>& sizes) {
+void normalization(const std::vector<int>& sizes) {
   const int samples = sizes.at(0), channels = sizes.at(1), groups = sizes.at(2), frames = sizes.at(3);
   const Numbers<T> weight = device_of(read<T>(channels)), bias = device_of(read<T>(channels));
   Map<T> y(samples, channels, frames), z = y.fresh(), y_delta = y.fresh(), residual = y.fresh(),
@@ -171,7 +171,7 @@ class WholeEncoder {
 template <class T>
 void run(const std::string& mode, const std::vector<int>& sizes) {
   if (mode == "conv") return convolution<T>(sizes);
-  if (mode == "norm") return normalisation<T>(sizes);
+  if (mode == "norm") return normalization<T>(sizes);
   if (mode == "pool") return pooling<T>(sizes);
   if (mode == "softmax") return softmax<T>(sizes);
   if (mode == "encoder" || mode == "time") return WholeEncoder<T>(sizes).run(mode);

@@ -45,7 +45,7 @@ void convolution(const std::vector<int>& sizes) {
 }
 
 template <class T>
-void normalisation(const std::vector<int>& sizes) {
+void normalization(const std::vector<int>& sizes) {
   const int samples = sizes.at(0), channels = sizes.at(1), groups = sizes.at(2), frames = sizes.at(3),
             film_kind = sizes.at(4);
   const Numbers<T> weight = device_of(read<T>(channels)), bias = device_of(read<T>(channels));
@@ -345,7 +345,7 @@ void run(const std::string& mode, const std::vector<int>& sizes) {
   if (mode == "dense") return dense_layer<T, LaneDense>(sizes);
   if (mode == "policy") return cloning<T>(sizes);
   if (mode == "conv") return convolution<T>(sizes);
-  if (mode == "norm") return normalisation<T>(sizes);
+  if (mode == "norm") return normalization<T>(sizes);
   if (mode == "embedding") return embedding<T>(sizes);
   if (mode == "unet" || mode == "time") return WholeNet<T>(sizes).run(mode);
   if (mode != "tensors") throw std::runtime_error("unknown mode " + mode);

@@ -36,7 +36,7 @@ def test_bits_do_not_depend_on_ranks_or_a_restart(maniple, deck, tmp_path, count
         digests.add((maniple.digest(directory / "results.h5"), maniple.digest(maniple.checkpoints(directory)[-1])))
     assert len(digests) == 1
     with h5py.File(maniple.checkpoints(directory)[-1]) as file:
-        # actor: qpos alone; critic: qpos and qvel; the normaliser has both
+        # actor: qpos alone; critic: qpos and qvel; the normalizer has both
         assert "the first 2 of each used" in file["policy/layer0/weight"].attrs["description"]
         assert "the first 4 of each used" in file["policy/layer3/weight"].attrs["description"]
         assert file["policy/observation_mean"].shape == (6,)

@@ -87,7 +87,7 @@ def test_another_task_batch_and_settings_begin_where_the_first_ended(maniple, tr
     assert len(returns_of(warm)) == 3
 
 
-def test_a_critic_keeps_its_values_without_their_normalisation(maniple, trained, tmp_path):
+def test_a_critic_keeps_its_values_without_their_normalization(maniple, trained, tmp_path):
     explained = {}
     for source in (trained, trained / "last"):
         for normalize in ("true", "false"):

@@ -44,6 +44,13 @@ def test_unsupported_model(refused, tmp_path):
     assert "ball.xml:4: geom \"floor\" may touch geom \"ball\": contacts with condim 6" in message
 
 
+def test_a_negative_delay(refused, tmp_path):
+    model = tmp_path / "early.xml"
+    model.write_text("<mujoco><worldbody><body><joint name='j'/><geom size='.1'/></body></worldbody>\n"
+                     "<actuator><motor joint='j' delay='-1' nsample='3'/></actuator></mujoco>")
+    assert re.search(r"early\.xml:2: .*has a negative delay", refused("validate", f"model.file={model}", ranks=1))
+
+
 @pytest.mark.parametrize("element, found", [
     ('<composite type="cable" count="100000 1 1" size="1"><geom size="0.1"/></composite>',
      r'found <composite count="100000 1 1">, 100000 copies in all; allowed: at most 4096'),

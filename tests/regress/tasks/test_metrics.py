@@ -83,7 +83,7 @@ def test_trainings_tell_of_the_episodes_that_ended(maniple, trained, tmp_path):
 
 
 def test_numbers_of_any_size(maniple, tmp_path):
-    """Means of metrics and rewards, and the normalisation of observations, from the first iteration on: no unit is too small."""
+    """Means of metrics and rewards, and the normalization of observations, from the first iteration on: no unit is too small."""
     stds = np.array([1e-6, 1e-3, 0.02, 0.05, 1, 1e3])
     maniple("train", DECK, "batch.num_envs=1024", "learning.iterations=1", "learning.horizon=24", "learning.epochs=1",
             "policy.hidden=[8]", "policy.normalize_observations=true", *ENDS, f"output.directory={tmp_path}", "task.rewards.climb=~",

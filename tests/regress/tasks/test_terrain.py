@@ -453,6 +453,7 @@ def test_bits_of_any_number_of_ranks_and_over_a_restart(maniple, deck, tmp_path)
     ("terrain.sub_terrains.stairs.step_height_range=[0.2, 0.1]", ["low <= high"]),
     ("terrain.border_width=-1", ["terrain.border_width", "0 to"]),
     ("terrain.size=[8, 8.05]", ["8.05", "multiples of terrain.horizontal_scale"]),
+    ("terrain.size=[8, 0.2]", ["terrain.size", "found 0.2", "more than two of terrain.horizontal_scale"]),
     ("terrain.num_rows=5000", ["points", "MB"]),
     ("terrain.max_init_terrain_level=4", ["less than terrain.num_rows"]),
     ("terrain.min_init_terrain_level=4", ["at most the last row"]),

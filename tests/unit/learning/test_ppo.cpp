@@ -1,5 +1,5 @@
 // PPO as a whole on a toy environment: it learns, its bits do not depend on the number of ranks, a
-// restart continues with the same bits, and its parts (schedule, normaliser, evaluation) do as told.
+// restart continues with the same bits, and its parts (schedule, normalizer, evaluation) do as told.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -269,8 +269,8 @@ TEST(Ppo, RecurrentPoliciesLearnFromWhatTheyRemembered) {
   EXPECT_GT(cut, 20);
 }
 
-// With rewards or values normalised, their unit is nothing that learning sees.
-TEST(Ppo, NormalisedLearningDoesNotSeeTheUnitOfRewards) {
+// With rewards or values normalized, their unit is nothing that learning sees.
+TEST(Ppo, NormalizedLearningDoesNotSeeTheUnitOfRewards) {
   for (const bool rewards : {true, false}) {
     Config config = toy_config(96);
     config.learning.normalize_reward = rewards;
