@@ -17,7 +17,7 @@ PICTURES = """
 import mujoco, numpy as np, maniple
 deck = {deck!r}
 with_mocap = "<mujoco><worldbody><light pos='0 0 3'/><geom type='plane' size='3 3 .1' rgba='.4 .6 .4 1'/><body name='cart' pos='0 0 .5'>\\
-<joint name='slide' type='slide' axis='1 0 0'/><geom type='box' size='.2 .1 .1' rgba='1 0 0 1'/></body><body name='goal' mocap='true' pos='0 .5 .5'>\\
+<joint name='slide' type='slide' axis='1 0 0'/><geom name='cart' type='box' size='.2 .1 .1' rgba='1 0 0 1'/></body><body name='goal' mocap='true' pos='0 .5 .5'>\\
 <geom size='.1' rgba='0 0 1 1' contype='0' conaffinity='0'/></body><camera name='side' pos='0 -3 1' xyaxes='1 0 0 0 0.3 1'/></worldbody>\\
 <actuator><motor joint='slide'/></actuator></mujoco>"
 open("cart.xml", "w").write(with_mocap)
@@ -45,6 +45,23 @@ for precision in ("single", "double"):
     assert (pictures[0] != pictures[1]).any()
     renderer.close()
     envs.close()
+varied = dict(deck, task=dict(deck["task"], events=dict(
+    long=dict(field="geom_size", geoms=["cart"], mode="reset", operation="scale", ranges=[.5, 2]),
+    high=dict(field="body_pos", bodies=["cart"], mode="reset", operation="add", ranges=[-.2, .2]))))
+varied["task"]["observations"] = [dict(expression="[qpos[slide], mocap_pos[goal], geom_size[cart], body_pos[cart]]")]
+envs = maniple.make_vec(varied, 3, precision="double", render_mode="rgb_array", width=120, height=80, camera="side")
+observations, _ = envs.reset(seed=1)
+for picture, numbers in zip(envs.render(), observations):
+    model = mujoco.MjModel.from_xml_path("cart.xml")
+    model.geom("cart").size[:], model.body("cart").pos[:] = numbers[4:7], numbers[7:10]
+    assert abs(model.geom("cart").size / [.2, .1, .1] - 1).max() > .05
+    data, renderer = mujoco.MjData(model), mujoco.Renderer(model, 80, 120)
+    data.qpos[0], data.mocap_pos[0] = numbers[0], numbers[1:4]
+    mujoco.mj_forward(model, data)
+    renderer.update_scene(data, "side")
+    assert (picture == renderer.render()).all()
+    renderer.close()
+envs.close()
 free = maniple.make_vec({hopper!r}, 1, render_mode="rgb_array")
 free.reset()
 assert free.render()[0].shape == (480, 480, 3) and free.render()[0].std() > 5
