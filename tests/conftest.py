@@ -160,13 +160,13 @@ def of_the_day(cases, *quick):
 
 @pytest.fixture(scope="session")
 def preload(tmp_path_factory):
-    """preload("hang"): the library of tests/regress/hang.c, a fault for LD_PRELOAD."""
+    """preload("hang"): the library of tests/faults/hang.c, a fault for LD_PRELOAD."""
     folder = tmp_path_factory.mktemp("preload")
 
     def build(name):
         library = folder / f"{name}.so"
         if not library.exists():
-            subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, ROOT / "tests/regress" / f"{name}.c", "-ldl"],
+            subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, ROOT / "tests/faults" / f"{name}.c", "-ldl"],
                            check=True)
         return str(library)
 

@@ -1,9 +1,13 @@
-"""Helpers of the tests of `imitate`: files of a training, equal on any number of ranks and over kills."""
+"""Helpers of the tests of trainings: their presets, and their files, equal on any number of ranks and over kills."""
 
 import random
 import time
 
 import h5py
+
+# of learning.preset; the policies of imitate have tests of their own
+PRESETS = ["maniple", "locomotion", "cleanrl", "sb3_zoo", "rl_games_locomotion", "rl_games_cartpole",
+           "rsl_rl_locomotion", "rsl_rl_cartpole", "brax"]
 
 
 def digests(maniple, directory):

@@ -117,6 +117,7 @@
 #define MANIPLE_INTEGRATOR_FIELDS(FIELD)                                                            \
   FIELD(factor_column, nv, wide, "1", "column of the factor that is being computed")                \
   FIELD(qpos_start, nq, narrow, "m or rad", "position at the start of an RK4 step")                 \
+  FIELD(mocap_start, 7 * nmocap, narrow, "m or 1", "poses of mocap bodies while constants are set") \
   FIELD(qvel_start, nv, narrow, "m/s or rad/s", "velocity at the start of an RK4 step")             \
   FIELD(act_start, na, narrow, "1", "activation at the start of an RK4 step")                       \
   FIELD(qvel_sum, nv, narrow, "m/s or rad/s", "weighted sum of RK4 velocities")                     \

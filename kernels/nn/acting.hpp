@@ -1,4 +1,4 @@
-// The policy in the rollout: observations are clipped and normalised, the network gives mean actions and
+// The policy in the rollout: observations are clipped and normalized, the network gives mean actions and
 // values, actions are drawn; what learning needs is kept in one block [element][32] per tile and step.
 #pragma once
 
@@ -94,7 +94,7 @@ struct Act {
   T clip_observations = 0, clip_actions = 0;  // 0: off
   const T* action_mean = nullptr;             // per action, with action_scale: an action is
   const T* action_scale = nullptr;            // mean + scale * what the network gives; null: that itself
-  const T* normal_mean = nullptr;             // per observation; null: not normalised
+  const T* normal_mean = nullptr;             // per observation; null: not normalized
   const T* normal_scale = nullptr;            // 1 / standard deviation
   T clip_normalized = 5;
   // [worker][2 inputs * kBins + 1]: exact sums of z, then of z^2, and whether one was inexact

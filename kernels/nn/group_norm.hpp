@@ -1,4 +1,4 @@
-// Normalisation after a convolution: group normalisation (Wu and He 2018), in a denoising network followed by
+// Normalization after a convolution: group normalization (Wu and He 2018), in a denoising network followed by
 // Mish and, in the middle of a residual block, by modulation with the condition (FiLM); at the end of a block
 // the sum with its input, in a network for images followed by a rectifier (ReLU).
 #pragma once

@@ -1,4 +1,4 @@
-// Layers of a network for images beside convolutions and normalisation: pixels
+// Layers of a network for images beside convolutions and normalization: pixels
 // as numbers, maximum pooling, derivatives of rectifiers, and expected
 // coordinates of feature maps. The frames of a map are its pixels, row by row.
 #pragma once

@@ -7,7 +7,7 @@
 
 namespace maniple {
 
-// Added to the variance of layer normalisation (torch; flax adds 1e-6).
+// Added to the variance of layer normalization (torch; flax adds 1e-6).
 inline constexpr double kLayerNormEpsilon = 1e-5;
 
 // ---- activations whose derivative needs what went in ----
@@ -27,7 +27,7 @@ MANIPLE_FUNCTION void activation_backward(const Layer& layer, const Varying<V>& 
   }
 }
 
-// ---- layer normalisation: units of the target are [outputs], the normal form [outputs], 1 / deviation ----
+// ---- layer normalization: units of the target are [outputs], the normal form [outputs], 1 / deviation ----
 template <class V>
 MANIPLE_FUNCTION void layer_norm_forward(const Layer& layer, const ScalarOf<V>* parameters,
                                          const Varying<V>& units) {

@@ -24,7 +24,7 @@ struct LossSettings {
   double kl_coef = 0;
   bool learned_std = false;
   bool squash_actions = false;
-  double advantage_mean = 0, advantage_scale = 1;  // normalisation: (A - mean) * scale
+  double advantage_mean = 0, advantage_scale = 1;  // normalization: (A - mean) * scale
   double value_mean = 0, value_scale = 1;          // of stored values and targets, likewise
 };
 

@@ -330,6 +330,23 @@ MANIPLE_FUNCTION void set_weights(const Model<ScalarOf<V>>& m, const State<V>& s
   }
 }
 
+// Calls visit(x, kept, reference) for all numbers x of the state that say where bodies are: where one is
+// kept, and what it is at qpos0, with mocap bodies where a fresh mjData has them.
+template <class V, class Visit>
+MANIPLE_FUNCTION void for_each_position(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                        const Visit& visit) {
+  const LaneModel<V> lanes(m, s);
+  for (int i = 0; i < m.nq; ++i) visit(s.qpos[i], d.qpos_start[i], lanes.qpos0(i));
+  for (int i = 0; i < m.nbody && m.nmocap > 0; ++i) {
+    const int mocap = m.body_mocapid[i];
+    if (mocap < 0) continue;
+    for (int k = 0; k < 3; ++k)
+      visit(s.mocap_pos[3 * mocap + k], d.mocap_start[7 * mocap + k], lanes.body_pos()(i, k));
+    for (int k = 0; k < 4; ++k)
+      visit(s.mocap_quat[4 * mocap + k], d.mocap_start[7 * mocap + 3 + k], lanes.body_quat()(i, k));
+  }
+}
+
 template <class V>
 MANIPLE_STAGE void set_const(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   set_dof_constants(m, s);
@@ -338,18 +355,17 @@ MANIPLE_STAGE void set_const(const Model<ScalarOf<V>>& m, const State<V>& s, con
   set_bounding_spheres(m, s);
   set_held_frames(m, s);
   if (m.varied.dof_M0 < 0 && m.varied.body_freecom < 0) return;
-  const LaneModel<V> lanes(m, s);
-  for (int i = 0; i < m.nq; ++i) {
-    d.qpos_start[i] = s.qpos[i];
-    s.qpos[i] = lanes.qpos0(i);
-  }
+  for_each_position(m, s, d, [](V& x, V& kept, V reference) {
+    kept = x;
+    x = reference;
+  });
   kinematics(m, s, d, false);
   velocities<VelocityOutputs::dynamics>(m, s, d);
   sum_over_subtrees(m, d);
   complete_body_poses(m, s, d);
   set_connected_points(m, s, d);
   set_weights(m, s, d);
-  for (int i = 0; i < m.nq; ++i) s.qpos[i] = d.qpos_start[i];
+  for_each_position(m, s, d, [](V& x, V& kept, V) { x = kept; });
 }
 
 }  // namespace maniple

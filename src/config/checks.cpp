@@ -417,6 +417,7 @@ void check_sub_terrain(const SubTerrainConfig& sub, const TerrainConfig& terrain
   check_width("step_width", sub.step_width);
   check_width("grid_width", sub.grid_width);
   check_width("downsampled_scale", sub.downsampled_scale);
+  if (sub.type == SubTerrainType::bowl) check_width("terrain_bump_scale", sub.terrain_bump_scale);
   for (const auto& [key, range] : {std::pair{"stone_width_range", &sub.stone_width_range},
                                    std::pair{"obstacle_width_range", &sub.obstacle_width_range}})
     if (*range) check_width(key, (**range)[0]);
@@ -449,6 +450,10 @@ void check_terrain(const Config& config, const Refuse& refuse) {
     if (!is_multiple(length, terrain.horizontal_scale))
       refuse("terrain.size", "found " + yaml_number(length) + " m" + of_scale,
              "allowed: multiples of terrain.horizontal_scale");
+  for (const double length : terrain.size)
+    if (!(length > 2 * terrain.horizontal_scale))
+      refuse("terrain.size", "found " + yaml_number(length) + " m" + of_scale,
+             "allowed: more than two of terrain.horizontal_scale, so that ground is left between borders");
   if (terrain.border_width > 0 && !is_multiple(terrain.border_width, terrain.horizontal_scale))
     refuse("terrain.border_width", "found " + yaml_number(terrain.border_width) + of_scale,
            "allowed: 0, or a multiple of terrain.horizontal_scale");

@@ -68,7 +68,7 @@ const std::vector<Key>& schema() {
       KEY(batch.seed, between(0, 4294967295.0), "1", "Seed of all random numbers"),
 
       KEY(simulation.precision, anything(), "", "Precision of physics and trajectories"),
-      KEY(simulation.timestep, at_least(0), "s", "Duration of a physics step; 0: as in the model"),
+      KEY(simulation.timestep, between(0, 1000), "s", "Duration of a physics step; 0: as in the model"),
       KEY(simulation.integrator, anything(), "", "Integrator; \"\": the model's"),
       KEY(simulation.solver, anything(), "", "Constraint solver for contacts, limits and dry friction; \"\": the model's"),
       KEY(simulation.solver_path, anything(), "", "How Newton and CG solve: converged: to the minimum of the cost, by Newton's method for CG, too; mujoco: by MuJoCo's own iterations, and to where these end; \"\": converged where the model lets its solver converge, else mujoco"),

@@ -175,7 +175,7 @@ void warm_start(Learner& learner, const TrainingRun& run) {
   if (start.cloned) {
     info(fmt::format(
         "warm start from {}, update {} of imitate: the actor begins with its weights, which include its "
-        "normalisation; critic, standard deviation (policy.init_std) and optimizer start fresh",
+        "normalization; critic, standard deviation (policy.init_std) and optimizer start fresh",
         run.config.learning.warm_start, start.step));
     return;
   }

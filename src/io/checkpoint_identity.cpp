@@ -140,7 +140,7 @@ bool has_value(const std::string& text, const std::string& value) {
   return text == value || text == '"' + value + '"';
 }
 
-// Whether the actor of a run that trains can begin with what `imitate` made: an MLP whose normalisation its
+// Whether the actor of a run that trains can begin with what `imitate` made: an MLP whose normalization its
 // first and last layers take in. One message names all keys to set.
 void check_clone(const std::string& path, const CheckpointIdentity& stored, const CheckpointIdentity& run) {
   const auto of_run = values_of(run.policy), of_file = values_of(stored.policy);
@@ -170,7 +170,7 @@ void check_clone(const std::string& path, const CheckpointIdentity& stored, cons
     if (mine[key] != theirs[key])
       throw InputError(SourceLocation{path}, key, "the checkpoint has " + theirs[key],
                        "this run has " + mine[key]);
-  // (what the clone's normalisation does its layers do from now on)
+  // (what the clone's normalization does its layers do from now on)
   for (const char* const key :
        {"policy.normalize_observations", "policy.shared", "policy.state_dependent_std"})
     theirs[key] = "false";

@@ -19,8 +19,8 @@ std::int64_t minibatch_columns(const LearningConfig& config) {
   return MinibatchMoments<float>::columns * config.minibatches + 1;
 }
 
-// The normalisation of advantages, by the unbiased estimate of their deviation, as torch.std.
-Normalisation normalisation_of(double mean, double variance, double samples) {
+// The normalization of advantages, by the unbiased estimate of their deviation, as torch.std.
+Normalization normalization_of(double mean, double variance, double samples) {
   const double unbiased = samples / std::max(1.0, samples - 1);
   return {mean, 1.0 / (std::sqrt(variance * unbiased) + kDeviationFloor)};
 }
@@ -32,7 +32,7 @@ void describe_moments(Archive& archive, const std::string& name, RunningMoments&
   archive.replicated(name + "_count", &moments.count, 1, "1", "samples taken in");
 }
 
-Normalisation normalisation_of(const RunningMoments& moments) {
+Normalization normalization_of(const RunningMoments& moments) {
   return {moments.mean, 1.0 / std::sqrt(moments.variance + kValueVarianceFloor)};
 }
 
@@ -58,7 +58,7 @@ Advantages::Advantages(const LearningConfig& config, const Partition& partition,
       sums_("maniple::sample_moments", static_cast<std::size_t>(workers * sums_columns())),
       minibatch_sums_("maniple::minibatch_moments",
                       static_cast<std::size_t>(workers * minibatch_columns(config))) {
-  if (config.normalize_value) value_ = normalisation_of(values_);
+  if (config.normalize_value) value_ = normalization_of(values_);
   if (config.normalize_reward)
     running_return_ = TiledView<float>("maniple::running_return", partition.tiles, 1);
 }
@@ -95,16 +95,16 @@ void Advantages::estimate(Policy& policy, const Environment& environment, const 
   mean_advantage_ = found.mean[0];
   largest_advantage_ = found.distance[0];
   if (config_.normalize_advantage && !config_.normalize_advantage_per_minibatch)
-    advantage_ = normalisation_of(found.mean[0], found.variance[0], found.samples);
+    advantage_ = normalization_of(found.mean[0], found.variance[0], found.samples);
   if (config_.normalize_value) {
     values_.merge(found.mean[1], found.variance[1], found.samples);
-    const Normalisation before = value_;
-    value_ = normalisation_of(values_);
+    const Normalization before = value_;
+    value_ = normalization_of(values_);
     policy.rescale_values(value_.scale / before.scale, (before.mean - value_.mean) * value_.scale);
   }
 }
 
-std::vector<Normalisation> Advantages::of_minibatches(const RolloutStorage& rollout,
+std::vector<Normalization> Advantages::of_minibatches(const RolloutStorage& rollout,
                                                       const MinibatchDeal& deal, const TotalsSum& sum) {
   MinibatchMoments<float> kernel;
   kernel.layout = rollout.layout();
@@ -124,14 +124,14 @@ std::vector<Normalisation> Advantages::of_minibatches(const RolloutStorage& roll
   for_tiles("maniple::minibatch_moments", partition_.tiles, workers_, kernel);
   const std::vector<double> sums = sum(minibatch_sums_, minibatch_columns(config_));
   inexact_ += sums.back() > 0 ? 1 : 0;
-  std::vector<Normalisation> result;
+  std::vector<Normalization> result;
   for (auto entry = sums.begin(); entry + kernel.columns < sums.end(); entry += kernel.columns) {
     const double samples = entry[2] / kernel.sample_share;
     const double share = 1 / (kernel.moment_scale * std::max(1.0, samples));
     const double unit = 1.0 / static_cast<double>(kernel.scale);
     const double mean = share * entry[0], variance = std::max(0.0, share * entry[1] - mean * mean);
     result.push_back(
-        normalisation_of(static_cast<double>(kernel.shift) + unit * mean, unit * unit * variance, samples));
+        normalization_of(static_cast<double>(kernel.shift) + unit * mean, unit * unit * variance, samples));
   }
   return result;
 }
@@ -208,16 +208,16 @@ void Advantages::describe(Archive& archive, const std::string& name) {
 }
 
 void Advantages::restored() {
-  if (config_.normalize_value) value_ = normalisation_of(values_);
+  if (config_.normalize_value) value_ = normalization_of(values_);
   if (running_return_host_) running_return_host_->to_device();
 }
 
 void Advantages::warm_started(Policy& policy, bool normalized) {
-  const Normalisation theirs = normalized && values_.count > 0 ? normalisation_of(values_) : Normalisation{};
+  const Normalization theirs = normalized && values_.count > 0 ? normalization_of(values_) : Normalization{};
   // the old moments say what the critic's unit is; those of the new rewards are gathered again
   values_.count = 0;
   if (config_.normalize_value)
-    value_ = normalisation_of(values_);
+    value_ = normalization_of(values_);
   else
     policy.rescale_values(1.0 / theirs.scale, theirs.mean);
 }

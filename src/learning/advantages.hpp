@@ -13,7 +13,7 @@
 namespace maniple {
 
 // (x - mean) * scale
-struct Normalisation {
+struct Normalization {
   double mean = 0, scale = 1;
 };
 
@@ -23,19 +23,19 @@ class Advantages {
   static LearnerMemory memory(const LearningConfig& config, const EnvironmentSizes& sizes, int workers);
 
   // Collective. Fills in the advantages and value targets of the rollout, in the unit of rewards; the policy
-  // values the last observation. With normalize_value the critic's last layer takes on the new normalisation
+  // values the last observation. With normalize_value the critic's last layer takes on the new normalization
   // of values, so that the values that it gives stay what they are (van Hasselt et al. 2016).
   void estimate(Policy& policy, const Environment& environment, const RolloutStorage& rollout,
                 const TotalsSum& sum);
 
-  // Collective. The normalisation of the advantages of each minibatch of an epoch, with
+  // Collective. The normalization of the advantages of each minibatch of an epoch, with
   // normalize_advantage_per_minibatch.
-  std::vector<Normalisation> of_minibatches(const RolloutStorage& rollout, const MinibatchDeal& deal,
+  std::vector<Normalization> of_minibatches(const RolloutStorage& rollout, const MinibatchDeal& deal,
                                             const TotalsSum& sum);
 
-  // The normalisations of the last estimate, over the valid samples of all ranks.
-  const Normalisation& advantage() const { return advantage_; }  // none unless normalized over the batch
-  const Normalisation& value() const { return value_; }          // none without normalize_value
+  // The normalizations of the last estimate, over the valid samples of all ranks.
+  const Normalization& advantage() const { return advantage_; }  // none unless normalized over the batch
+  const Normalization& value() const { return value_; }          // none without normalize_value
   // The fraction of the targets' variance that the values foresaw.
   double explained_variance() const { return explained_variance_; }
   // Sums that were too large to be exact, or not finite.
@@ -44,7 +44,7 @@ class Advantages {
   // <name>/value_mean and so on.
   void describe(Archive& archive, const std::string& name);
   void restored();
-  // The normalisation of values alone, for another run: `normalized` says whether the critic that it begins
+  // The normalization of values alone, for another run: `normalized` says whether the critic that it begins
   // with has one.
   void describe_values(Archive& archive, const std::string& name);
   void warm_started(Policy& policy, bool normalized);
@@ -68,7 +68,7 @@ class Advantages {
   TiledView<float> running_return_;                      // with normalize_reward
   std::optional<HostTiles<float>> running_return_host_;  // that describe() handed out
   RunningMoments returns_, values_;
-  Normalisation advantage_, value_;
+  Normalization advantage_, value_;
   double mean_advantage_ = 0, largest_advantage_ = 0;
   double explained_variance_ = 0;
   int inexact_ = 0;

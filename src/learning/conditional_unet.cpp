@@ -12,10 +12,10 @@ namespace {
 
 constexpr int kFinalGroups = 8;  // the reference leaves this one at its default
 
-// Convolution, group normalisation, Mish.
+// Convolution, group normalization, Mish.
 struct ConvBlock {
   TapLayer conv;
-  std::int64_t weight = 0, bias = 0;  // of the normalisation
+  std::int64_t weight = 0, bias = 0;  // of the normalization
   int groups = 0;
   Slot y, moments;  // kept
 };
@@ -48,7 +48,7 @@ struct UnetPlan {
   std::vector<Level> down, up;
   ResidualBlock mid[2];
   ConvBlock final_block;
-  std::int64_t most_elements = 0;    // of a tile's map that a normalisation works on
+  std::int64_t most_elements = 0;    // of a tile's map that a normalization works on
   std::int64_t most_transposed = 0;  // of a tile's map by samples
   std::int64_t most_rounded = 0;     // pairs of a tile's map that a product reads
   int most_sums = 0;                 // of a tile at once

@@ -30,7 +30,7 @@ struct UnetShape {
   int step_embedding = 256;  // units of the embedding of the diffusion step (diffusion_step_embed_dim)
   std::vector<int> widths = {256, 512, 1024};  // channels of each level (down_dims)
   int kernel_size = 5;                         // of the convolutions; odd
-  int groups = 8;                              // of group normalisation; the last block always has 8
+  int groups = 8;                              // of group normalization; the last block always has 8
   bool predict_scale = true;                   // FiLM with a scale (cond_predict_scale), or bias only
 };
 

@@ -11,7 +11,7 @@
 namespace maniple {
 namespace {
 
-constexpr int kGroupChannels = 16;  // of group normalisation, where a map has as many
+constexpr int kGroupChannels = 16;  // of group normalization, where a map has as many
 constexpr TapAxis kFirst{7, 2, 3}, kPool{3, 2, 1}, kThree{3, 1, 1}, kThreeHalved{3, 2, 1}, kHalved{1, 2, 0};
 // Frames whose sums over the taps stay in the second-level cache.
 constexpr int kPanels = 32;
@@ -23,10 +23,10 @@ struct ImageSize {
   ImageSize coarse(const TapAxis& axis) const { return {axis.coarse(height), axis.coarse(width)}; }
 };
 
-// Convolution and group normalisation.
+// Convolution and group normalization.
 struct NormedConv {
   TapLayer conv;
-  std::int64_t weight = 0, bias = 0;  // of the normalisation
+  std::int64_t weight = 0, bias = 0;  // of the normalization
   Slot y, moments;                    // kept
 
   int channels() const { return conv.coarse; }
@@ -197,7 +197,7 @@ std::optional<ShapeFault> fault_of(const ImageEncoderShape& shape) {
   const int width = shape.base_width;
   if (width < 1 || (width % kGroupChannels != 0 && kGroupChannels % width != 0))
     return ShapeFault{"base_width", std::to_string(width),
-                      "1, 2, 4, 8 or a multiple of the 16 channels that are normalised together"};
+                      "1, 2, 4, 8 or a multiple of the 16 channels that are normalized together"};
   if (EncoderPlan(shape, false).last_size.pixels() == 1)
     return ShapeFault{"width", fmt::format("{} x {} pixels", shape.height, shape.width),
                       "more than 32 in height or width: maps of one pixel have no coordinates"};
@@ -288,7 +288,7 @@ struct EncoderForward : LayerPass<T> {
                            .padded_width = plan.padded.width,
                            .padded = image.first};
     this->launch("maniple::pad_pixels", static_cast<std::int64_t>(this->tiles) * pad.padded_height, pad);
-    const bool learns = plan.choice.first >= 0;  // then the backward pass still needs what is normalised
+    const bool learns = plan.choice.first >= 0;  // then the backward pass still needs what is normalized
     const FeatureMap<T> normed = learns ? memory.delta(3, plan.first.y) : kept(plan.first.y);
     normed_conv(plan.first, image, normed, {}, true);
     MaxPool<T> pool{plan.window, normed, signal(plan.pooled), {}};
@@ -327,7 +327,7 @@ struct EncoderBackward : GradientPass<T> {
     this->launch("maniple::rectifier_slope", static_cast<std::int64_t>(this->tiles) * delta.frames,
                  RectifierSlope<T>{rectified, delta});
   }
-  // Takes derivatives by what a normalisation gives to those by what its convolution gives; adds the
+  // Takes derivatives by what a normalization gives to those by what its convolution gives; adds the
   // gradient.
   void normed_conv(const NormedConv& conv, const FeatureMap<const T>& in,
                    const FeatureMap<const T>& out_delta, const FeatureMap<T>& y_delta, bool again) const {

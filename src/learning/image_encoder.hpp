@@ -1,6 +1,6 @@
-// The encoder of camera images: ResNet-18 (He et al. 2016) with group normalisation (Wu and He 2018) in place
-// of batch normalisation, the expected coordinates of its maps (spatial softmax, Finn et al. 2016) and a
-// linear layer. Its parts are robomimic's VisualCore; its normalisation, of 16 channels a group, is that of
+// The encoder of camera images: ResNet-18 (He et al. 2016) with group normalization (Wu and He 2018) in place
+// of batch normalization, the expected coordinates of its maps (spatial softmax, Finn et al. 2016) and a
+// linear layer. Its parts are robomimic's VisualCore; its normalization, of 16 channels a group, is that of
 // the diffusion_policy reference, where running statistics would not fit averages of parameters.
 //
 // It works on tiles of 32 images, as src/learning/conditional_unet.hpp does on samples, with the same
@@ -60,7 +60,7 @@ class ImageEncoder {
 
   // Encodes `tiles` tiles of images: pixels [height][width][channels][32] (as files have them, samples last),
   // features [features][32] of each tile. A pixel p becomes p / 127.5 - 1, as the diffusion_policy reference
-  // normalises images. parameters: [parameters()], in the memory of the device.
+  // normalizes images. parameters: [parameters()], in the memory of the device.
   // `samples`: of these tiles.
   void forward(const T* parameters, int tiles, const TileRun<const std::uint8_t>& pixels,
                const TileRun<T>& features, const TileSamples& samples = {});

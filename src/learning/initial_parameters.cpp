@@ -10,7 +10,7 @@ namespace maniple {
 namespace {
 
 // A matrix [rows][columns] with orthonormal rows or columns, whichever are fewer, uniform among all: normal
-// numbers orthonormalised by Gram and Schmidt, twice for the rounding.
+// numbers orthonormalized by Gram and Schmidt, twice for the rounding.
 std::vector<double> orthogonal_matrix(int rows, int columns, std::uint32_t seed, int layer) {
   const bool tall = rows > columns;
   const auto count = static_cast<std::size_t>(std::min(rows, columns));

@@ -32,7 +32,7 @@ class Optimizer {
   // zeroed.
   double* clear_totals();
   // What gradients and metrics are multiplied by, a power of two: smaller once they were too large to be
-  // summed exactly (those of a mixture, or of values without normalisation, are without bound), and back in
+  // summed exactly (those of a mixture, or of values without normalization, are without bound), and back in
   // time.
   double scale() const { return scale_; }
   // Collective. Adds them up over workers and ranks and returns the metrics, without that scale.

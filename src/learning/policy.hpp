@@ -1,5 +1,5 @@
 // The policy: an actor-critic network with a Gaussian head or a mixture of Gaussians, its parameters on the
-// device and, on request, a running normalisation of observations. Parameters are equal on all ranks.
+// device and, on request, a running normalization of observations. Parameters are equal on all ranks.
 #pragma once
 
 #include <limits>

@@ -196,7 +196,7 @@ Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
         train.deal = rollout_.deal_minibatches(iteration_, epoch, learning.minibatches);
         train.loss.epoch = epoch;
       }
-      std::vector<Normalisation> advantages;
+      std::vector<Normalization> advantages;
       if (learning.normalize_advantage && learning.normalize_advantage_per_minibatch) {
         const StageClock::Region region(clock_, "update");
         advantages = advantages_.of_minibatches(rollout_, train.deal, sum_);
@@ -206,7 +206,7 @@ Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
         {
           const StageClock::Region region(clock_, "update");
           if (!advantages.empty()) {
-            const Normalisation& own = advantages[static_cast<std::size_t>(train.minibatch)];
+            const Normalization& own = advantages[static_cast<std::size_t>(train.minibatch)];
             train.loss.settings.advantage_mean = own.mean;
             train.loss.settings.advantage_scale = own.scale;
           }

@@ -14,7 +14,7 @@
 // - max_grad_norm bounds the norm of all gradients, as in rl_games; rsl_rl 5.4 bounds that of the actor's and
 //   that of the critic's.
 // - A KL of 0, that of an iteration's first minibatch, raises an adaptive rate; in rsl_rl 5.4 it does not.
-// - Normalised observations are (x - mean) / sqrt(variance + 1e-5), clipped; in rsl_rl they are
+// - Normalized observations are (x - mean) / sqrt(variance + 1e-5), clipped; in rsl_rl they are
 //   (x - mean) / (std + 0.01).
 // - KL is the exact KL(old || new) of the Gaussians, without the 1e-5 that both add inside.
 // - The value loss is half the squared error: value_coef is rl_games' critic_coef and twice rsl_rl's
@@ -24,7 +24,7 @@
 //   stay what they are; rl_games lets them jump. An episode that fails in the step that is its last is a
 //   failure, not a time-out, whatever value_bootstrap says.
 // - normalize_reward takes in a whole iteration before its rewards are scaled; CleanRL and SB3 each step.
-// - A normaliser of observations takes in an iteration's observations after its update, so that the
+// - A normalizer of observations takes in an iteration's observations after its update, so that the
 //   rollout and the update see equal inputs.
 // - An invalid step (its state or reward was not finite or too large) has no weight in any sum, and the
 //   rollout of its environment is cut before it; it is counted. An episode that ends in one is not averaged.

@@ -30,7 +30,7 @@ class RolloutStorage {
   // Collective. What collect() counted, over all ranks: moves the episodes' means and the count of invalid
   // samples. Returns whether a sum was too large to be exact.
   bool merge_statistics(const TotalsSum& sum);
-  // Collective. The same for the policy's running normalisation of observations.
+  // Collective. The same for the policy's running normalization of observations.
   bool merge_observations(const TotalsSum& sum, Policy& policy);
 
   // Draws the order of an epoch, and returns how its minibatches take it.

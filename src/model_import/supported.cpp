@@ -460,6 +460,8 @@ class Inspection {
         bad("has a bias of another type; supported: " + names(kBiases));
       } else if (m_.actuator_ctrlnum[i] != 1 || m_.actuator_outnum[i] != 1 || m_.actuator_actnum[i] > 1) {
         bad("has more than one control, output or activation");
+      } else if (m_.actuator_delay[i] < 0) {
+        bad("has a negative delay");
       }
     }
   }

@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
@@ -195,6 +196,7 @@ NB_MODULE(_maniple, module) {
           "mjb",
           [](const VectorEnvironment& self) { return nb::bytes(self.mjb().data(), self.mjb().size()); })
       .def_prop_ro("pose_fields", &VectorEnvironment::pose_fields)
+      .def_prop_ro("seen_fields", &VectorEnvironment::seen_fields)
       .def_prop_ro("task_name", [](const VectorEnvironment& self) { return self.config().task.name; })
       .def_prop_ro("deck", [](const VectorEnvironment& self) { return self.config().resolved_text; });
   maniple::bind_precision<float>(environment);

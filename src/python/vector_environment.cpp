@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <type_traits>
 
+#include "src/model_import/vary.hpp"
 #include "src/python/batch_parts.hpp"
 #include "src/python/kokkos.hpp"
 #include "src/python/rows.hpp"
@@ -30,6 +32,17 @@ struct VectorEnvironment::Part {
     for (std::int64_t env = 0; env < part.envs; ++env) to[part.first + env] = *flags.env(env) != 0;
   }
 };
+
+namespace {
+
+// Fields of the model that say where something is, or how large.
+bool is_seen(const std::string& field) {
+  static const std::set<std::string> fields{"qpos0",    "body_pos",  "body_quat", "body_ipos",
+                                            "geom_pos", "geom_quat", "geom_size", "site_pos"};
+  return fields.contains(field);
+}
+
+}  // namespace
 
 VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, int rank, int ranks,
                                      int threads, bool for_pictures)
@@ -57,6 +70,10 @@ VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, 
   if (for_pictures) {
     const ModelSizes& sizes = prepared_.model.sizes;
     pose_fields_ = {{"qpos", sizes.nq}, {"mocap_pos", 3 * sizes.nmocap}, {"mocap_quat", 4 * sizes.nmocap}};
+    for (const VaryingField& field : varying_fields(prepared_.model))
+      if (const int first = sizes.varied.*(field.offset); first >= 0 && is_seen(field.name))
+        seen_fields_.emplace_back(field.name, first, static_cast<int>(field.values.size()));
+    if (!seen_fields_.empty()) pose_fields_.emplace_back("model_values", sizes.nmodelvalue);
     std::erase_if(pose_fields_, [](const auto& field) { return field.second == 0; });
     config_.output.trajectory_every = 1;
     if (!is_double()) config_.output.trajectory_fields.clear();

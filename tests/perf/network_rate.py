@@ -7,8 +7,8 @@ mixed precision (learning.mixed_precision: bf16) takes over its single precision
     python tests/perf/network_rate.py encoder [--samples 64 --height 76 --width 76]      # of the image encoder
 
 Both have the same shape and batch, single precision and one thread on the same core, and take turns. The figures are
-medians; the first step of each is left out. torch is that of this Python or of the system's (tests/regress/
-beside_torch.py), and its version makes a difference.
+medians; the first step of each is left out. torch is that of this Python or of the system's
+(tests/regress/imitation/beside_torch.py), and its version makes a difference.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
-sys.path.insert(0, str(ROOT / "tests/regress"))
+sys.path.insert(0, str(ROOT / "tests/regress/imitation"))
 import test_conditional_unet as unet  # noqa: E402
 import test_image_encoder as encoder  # noqa: E402
 from beside_torch import python_with_torch  # noqa: E402
@@ -78,7 +78,7 @@ def main():
     python = python_with_torch()
     version = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True).stdout
     own = start([module.TOOL, "time", "float", *module.sizes_of(case)])
-    torch = start([python, ROOT / "tests/regress" / script, "time", json.dumps(case)])
+    torch = start([python, ROOT / "tests/regress/imitation" / script, "time", json.dumps(case)])
     compare(arguments.steps, "own", own, f"torch {version.strip()}", torch)
 
 

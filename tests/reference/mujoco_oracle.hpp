@@ -191,6 +191,8 @@ inline std::vector<RandomState> visited_states(const mjModel& m, int count) {
       }
       states.push_back({rounded(d->qpos, m.nq), rounded(d->qvel, m.nv), rounded(d->act, m.na),
                         rounded(d->ctrl, m.nu), rounded(d->qacc_warmstart, m.nv), 0});
+      states.back().mocap_pos = rounded(d->mocap_pos, 3 * m.nmocap);
+      states.back().mocap_quat = rounded(d->mocap_quat, 4 * m.nmocap);
     }
   }
   states.resize(static_cast<std::size_t>(count));

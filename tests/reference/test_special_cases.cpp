@@ -123,6 +123,10 @@ TEST_F(SpecialCases, AdhesionPullsAtWhatTouches) {
 // interpolation; controls that change with every step. The time step is a power of two, so that MuJoCo's
 // times are exact.
 TEST_F(SpecialCases, ActuatorsWithDelays) {
+  constexpr std::pair<const char*, const char*> kinds[] = {
+      {"general", "ctrlrange='-.8 .8' ctrllimited='true'"},
+      {"position", "kp='5' kv='.5'"},
+      {"general", "dyntype='filter' dynprm='.03' gaintype='affine' gainprm='1 0 -.2'"}};
   for (const char* integrator : {"Euler", "RK4", "implicitfast"}) {
     SCOPED_TRACE(integrator);
     std::ostringstream text;
@@ -135,14 +139,9 @@ TEST_F(SpecialCases, ActuatorsWithDelays) {
         text << "<body pos='" << number << " 0 0'><joint name='" << joint
              << "' axis='0 1 0' damping='.3'/><geom size='.1' pos='.2 0 0' contype='0' "
                 "conaffinity='0'/></body>";
-        const char* const kind = number % 3 == 0 ? "general" : number % 3 == 1 ? "position" : "general";
+        const auto [kind, attributes] = kinds[number % 3];
         actuators << "<" << kind << " joint='" << joint << "' delay='" << steps * 0.0078125
-                  << "' nsample='5' interp='" << interp << "'"
-                  << (number % 3 == 0 ? " ctrlrange='-.8 .8' ctrllimited='true'"
-                      : number % 3 == 1
-                          ? " kp='5' kv='.5'"
-                          : " dyntype='filter' dynprm='.03' gaintype='affine' gainprm='1 0 -.2'")
-                  << "/>";
+                  << "' nsample='5' interp='" << interp << "' " << attributes << "/>";
       }
     text << "</worldbody><actuator>" << actuators.str()
          << "<motor joint='j0' nsample='3'/></actuator></mujoco>";

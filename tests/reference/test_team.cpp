@@ -233,7 +233,8 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
       expected = environment.bytes();
       contacts += environment.contacts();
       dropped += environment.dropped();
-      for (const int size : {3, kTeamThreads})
+      const bool first = &state == &states.front();
+      for (const int size : first ? std::vector{1, 3, 8, 16, kTeamThreads} : std::vector{3, kTeamThreads})
         for (const auto order : {FiberTeam::Order::ascending, FiberTeam::Order::descending}) {
           FiberTeam team(size, order);
           environment.set(state);

@@ -162,6 +162,7 @@ std::vector<VariedCase> varied_cases() {
       {{"hopper", "gymnasium", "envs/mujoco/assets/hopper.xml"}, {}},
       {{"ant", "gymnasium", "envs/mujoco/assets/ant.xml"}, {}},
       {{"connects", "", "connects.xml"}, {"body_pos", "body_quat", "site_pos"}},
+      {{"equality", "", "equality.xml"}, {}},
       {{"rangefinders", "", "rangefinders.xml"}, {}},
       {{"measures", "", "measures.xml"}, {}},
       {{"boxes", "", "boxes.xml"}, {}},

@@ -63,8 +63,8 @@ endfunction()
 
 # maniple_join_folders(TARGET): with MANIPLE_JOIN_FOLDERS, and always in a CUDA build, compiles the target's files folder
 # by folder: of the time of one, the headers are most, Kokkos' alone ten seconds of nvcc. So files of a folder give
-# different things different names, also where they are their own, or have a namespace each. Every build writes the same joined files into the folder joined_folders, so that tests/regress/test_folders.py can
-# see clashes without nvcc.
+# different things different names, also where they are their own, or have a namespace each. Every build writes the same
+# joined files into the folder joined_folders, so that tests/regress/repository/test_folders.py can see clashes without nvcc.
 file(REMOVE_RECURSE "${PROJECT_BINARY_DIR}/joined_folders")
 function(maniple_join_folders target)
   get_target_property(sources ${target} SOURCES)

@@ -7,7 +7,7 @@ deterministic action: the mean, through tanh where the run squashes actions. A r
 [batch, units], zeros when an episode begins (one that imitates: also after each policy.recurrent_horizon steps), and
 another output `next_state`, the input of the next step: of each layer the hidden state, of an LSTM with the cell's behind
 it. A mixture (learning.loss: gmm) gives the mean of its likeliest mode, and for draws `mode_actions` [batch, modes,
-actions] and `mode_probabilities` [batch, modes]. Clipping and normalisation of observations, the network and the clipping
+actions] and `mode_probabilities` [batch, modes]. Clipping and normalization of observations, the network and the clipping
 of actions are inside, in single precision as in the program; what the task makes of an action (scale, clip) belongs to the
 environment. The model's metadata have it, as `task`: JSON with each component of observations and actions, in order, with
 name, expression, scale, offset, clip, delay and age, the servos, the default pose and the duration of steps; as `task_table`

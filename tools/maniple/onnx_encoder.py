@@ -3,7 +3,7 @@
 import numpy as np
 from onnx import TensorProto
 
-GROUP_CHANNELS = 16  # of group normalisation, where a map has as many
+GROUP_CHANNELS = 16  # of group normalization, where a map has as many
 EPSILON = 1e-5  # of it, in kernels/nn/group_norm.hpp
 
 

@@ -1,7 +1,7 @@
 """Pictures of environments by MuJoCo's own renderer: what render() of make_vec()'s environments returns.
 
-The renderer needs OpenGL on this machine. Environments differ in their poses; the model that is drawn is the deck's, without
-what events have changed of it in one environment or another.
+The renderer needs OpenGL on this machine. Environments differ in their poses, and where events change places and sizes of the
+model, in these.
 """
 
 from collections.abc import Mapping
@@ -34,10 +34,17 @@ class Pictures:
                                "environment variable MUJOCO_GL=egl (a GPU or Mesa, without a display) or MUJOCO_GL=osmesa (Mesa on "
                                "the CPU), set before Python starts, or render_mode=None") from None
 
-    def of(self, poses: Mapping[str, NDArray[np.generic]]) -> NDArray[np.uint8]:
-        """The picture [height, width, 3] of an environment with these qpos, mocap_pos and mocap_quat."""
+    def of(self, poses: Mapping[str, NDArray[np.generic]], model_fields: Mapping[str, NDArray[np.generic]]) -> NDArray[np.uint8]:
+        """The picture [height, width, 3] of an environment with these qpos, mocap_pos and mocap_quat, in whose model these fields
+        have other numbers."""
         for name, values in poses.items():
             getattr(self._data, name).flat = values
+        if model_fields:
+            for name, values in model_fields.items():
+                getattr(self._model, name).flat = values
+            # what the compiler found to be at its body, or at its body's center of mass, need not be there
+            for frames in (self._model.body_sameframe, self._model.geom_sameframe, self._model.site_sameframe):
+                frames[:] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
         mujoco.mj_fwdPosition(self._model, self._data)
         if isinstance(self._camera, mujoco.MjvCamera):
             self._camera.lookat[:] = self._data.subtree_com[self._looked_at()]

@@ -239,7 +239,10 @@ class VectorEnv(GymnasiumVectorEnv):
         for name, size in self._core.pose_fields:
             poses[name] = np.empty((self.num_envs, size), self._dtype)
             self._core.read_state(name, poses[name])
-        return tuple(self._pictures.of({name: rows[env] for name, rows in poses.items()}) for env in range(self.num_envs))
+        numbers = poses.pop("model_values", None)
+        fields = {name: numbers[:, first:first + size] for name, first, size in self._core.seen_fields} if numbers is not None else {}
+        return tuple(self._pictures.of({name: rows[env] for name, rows in poses.items()}, {name: rows[env] for name, rows in fields.items()})
+                     for env in range(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
         """Frees the memory of the environments."""

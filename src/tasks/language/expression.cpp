@@ -16,9 +16,18 @@ void refuse_expression(const ExpressionSource& source, int column, const std::st
       column > 0 ? source.text.rfind('\n', static_cast<std::size_t>(column) - 1) : std::string::npos;
   begin = begin == std::string::npos ? 0 : begin + 1;
   const std::size_t end = source.text.find('\n', begin);
-  const std::string line = source.text.substr(begin, end == std::string::npos ? end : end - begin);
-  const std::string caret = std::string(static_cast<std::size_t>(column) - begin, ' ') + "^";
-  throw InputError(source.where, source.key, found, allowed + "\n    " + line + "\n    " + caret);
+  std::string line = source.text.substr(begin, end == std::string::npos ? end : end - begin);
+  std::size_t at = static_cast<std::size_t>(column) - begin;
+  // of a line that fills a screen, the part around the column
+  constexpr std::size_t kShown = 200;
+  if (line.size() > 2 * kShown) {
+    const std::size_t first = at > kShown ? at - kShown : 0;
+    line = (first > 0 ? "..." : "") + line.substr(first, 2 * kShown) +
+           (first + 2 * kShown < line.size() ? "..." : "");
+    at -= first > 0 ? first - 3 : 0;
+  }
+  throw InputError(source.where, source.key, found,
+                   allowed + "\n    " + line + "\n    " + std::string(at, ' ') + "^");
 }
 
 std::string Syntax::canonical() const {

@@ -1,5 +1,5 @@
 // The denoising network: its gradient against finite differences, bits that depend on one sample alone, and
-// valid shapes. tests/regress/test_conditional_unet.py compares it with torch.
+// valid shapes. tests/regress/imitation/test_conditional_unet.py compares it with torch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

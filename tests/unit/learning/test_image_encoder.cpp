@@ -1,5 +1,5 @@
 // The image encoder: its gradient against finite differences, bits that depend on one sample alone, and valid
-// shapes. tests/regress/test_image_encoder.py compares it with torch.
+// shapes. tests/regress/imitation/test_image_encoder.py compares it with torch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -273,7 +273,7 @@ TEST(ImageEncoder, ImpossibleShapesAreNamed) {
   EXPECT_EQ(fault([](ImageEncoderShape& s) { s.width = 32; }),
             "width: 13 x 32 pixels, more than 32 in height or width: maps of one pixel have no coordinates");
   EXPECT_EQ(fault([](ImageEncoderShape& s) { s.base_width = 20; }),
-            "base_width: 20, 1, 2, 4, 8 or a multiple of the 16 channels that are normalised together");
+            "base_width: 20, 1, 2, 4, 8 or a multiple of the 16 channels that are normalized together");
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ TEST(Policy, TheCriticSeesItsOwnObservations) {
   EXPECT_THROW(make_network(shared, {2, 3, 1}), InputError);
 }
 
-// The critic's last layer follows the normalisation of values, and what it gives stays.
+// The critic's last layer follows the normalization of values, and what it gives stays.
 TEST(Policy, RescaledValuesAreTheOldOnes) {
   for (const bool shared : {false, true}) {
     Config config = toy_config(32);

@@ -60,8 +60,8 @@ TEST(Ppo, FixedStandardDeviationStays) {
   });
 }
 
-// With rewards or values normalised, their unit is nothing that learning sees.
-TEST(Ppo, NormalisedLearningDoesNotSeeTheUnitOfRewards) {
+// With rewards or values normalized, their unit is nothing that learning sees.
+TEST(Ppo, NormalizedLearningDoesNotSeeTheUnitOfRewards) {
   for (const bool rewards : {true, false}) {
     Config config = toy_config(96);
     config.learning.normalize_reward = rewards;

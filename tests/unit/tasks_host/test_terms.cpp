@@ -25,9 +25,9 @@ using Rig = TaskRig<Lanes<double>>;
 using Formula = std::function<std::vector<double>(const Rig&, int env)>;
 
 // Tested in test_locomotion_terms.cpp, which has a robot with contacts and commands; height_scan against
-// libmujoco and mjlab in tests/regress/test_task_functions.py, terrain_out_of_bounds in test_terrain.py
+// libmujoco and mjlab in tests/regress/tasks/test_task_functions.py, terrain_out_of_bounds in test_terrain.py
 // there.
-// Those of motions: against mjlab's own functions in tests/regress/test_motion_tracking.py.
+// Those of motions: against mjlab's own functions in tests/regress/tasks/test_motion_tracking.py.
 const std::set<std::string> kTestedElsewhere{"motion_anchor_pos_b",
                                              "motion_anchor_ori_b",
                                              "robot_body_pos_b",
