@@ -15,6 +15,7 @@
 #include "src/config/learning_numbers.hpp"
 #include "src/io/checkpoint_reader.hpp"
 #include "src/learning/block_training.hpp"
+#include "src/learning/evaluation.hpp"
 #include "src/learning/policy_network.hpp"
 #include "src/simulation/environment_blocks.hpp"
 
