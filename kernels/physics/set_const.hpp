@@ -198,10 +198,16 @@ MANIPLE_FUNCTION V inverse_weight(const Model<ScalarOf<V>>& m, const Data<V>& d)
   return sum;
 }
 
-// A body whose only joints are slides through its center of mass, along its axes: its inertia is its mass.
+// A body whose only joints are slides along its axes, and whose rows of the inertia matrix are diagonal
+// (body_simple == 2): its inertia is its mass.
 template <class T>
-MANIPLE_FUNCTION bool only_slides_simply(const Model<T>& m, int dof) {
-  return m.dof_simplenum[dof] > 0 && m.jnt_type[m.dof_jntid[dof]] == joint_slide;
+MANIPLE_FUNCTION bool only_slides_simply(const Model<T>& m, int body) {
+  const int first = m.body_dofadr[body];
+  if (first < 0 || m.dof_simplenum[first] == 0) return false;
+  bool slides = true;
+  for (int j = m.body_jntadr[body], end = j + m.body_jntnum[body]; j < end; ++j)
+    slides = slides && m.jnt_type[j] == joint_slide;
+  return slides;
 }
 
 // Mean inverse weight of body i, moved and turned.
@@ -211,8 +217,7 @@ MANIPLE_FUNCTION void set_body_weight(const Model<ScalarOf<V>>& m, const State<V
   const int last = m.body_lastdof[i];
   moved = turned = V(0);
   if (last < 0) return;
-  const int weld = m.body_weldid[i], dof = m.body_dofadr[weld];
-  if (weld == i && dof >= 0 && only_slides_simply(m, dof)) {
+  if (only_slides_simply(m, i)) {
     moved = V(1) / max(V(kMinimumValue), LaneModel<V>(m, s).body_mass(i));
     return;
   }
@@ -242,7 +247,7 @@ MANIPLE_FUNCTION void set_dof_weights(const Model<ScalarOf<V>>& m, const State<V
       for (int k = 0; k < m.nv; ++k) d.qfrc_smooth[k] = V(k == dof ? 1 : 0);
       sum += inverse_weight(m, d);
     }
-    if (only_slides_simply(m, first))
+    if (only_slides_simply(m, m.dof_bodyid[first]))
       sum = V(1) / max(V(kMinimumValue), LaneModel<V>(m, s).body_mass(m.dof_bodyid[first]));
     for (int dof = begin; dof < begin + together; ++dof) d.qacc_sum[dof] = together == 1 ? sum : sum / V(3);
   }

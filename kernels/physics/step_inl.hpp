@@ -44,7 +44,6 @@ MANIPLE_SUBSTAGE void accelerations(const Model<ScalarOf<V>>& m, const State<V>&
   solve_inertia(m, d, d.qM_factor, d.qLDiagInv, d.qacc_smooth);
   end_stage(d, PhysicsStage::smooth_acceleration);
   solve_constraints(m, s, d);
-  discount_frictionless_rows(m, d);
 }
 
 // The fields that neither the passes nor a later stage of a time step writes. Nothing of what a step goes on

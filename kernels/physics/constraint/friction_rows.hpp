@@ -32,9 +32,11 @@ struct FrictionRows : SingleRows<FrictionRows<V>, V> {
     return m.nfriction;
   }
   MANIPLE_FUNCTION int number(int r) const { return r; }
+  // Dry friction that varies has rows for every dof; where it is zero MuJoCo makes none.
   MANIPLE_FUNCTION MaskOf<V> counts(int r) const {
     const int tendon = m.friction_tendonid[r];
-    return tendon < 0 ? MaskOf<V>(true) : tendon_has_rows(m, d, tendon);
+    if (tendon >= 0) return tendon_has_rows(m, d, tendon);
+    return m.nvariedfriction > 0 ? d.friction_loss[r] > V(0) : MaskOf<V>(true);
   }
   MANIPLE_FUNCTION BoundedLaw<V> law(int r) const {
     if (m.nvariedfriction > 0) return BoundedLaw<V>::of_lanes(d.friction_D[r], d.friction_loss[r]);
@@ -95,15 +97,6 @@ struct FrictionRows : SingleRows<FrictionRows<V>, V> {
 template <class V>
 MANIPLE_FUNCTION V friction_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int r) {
   return m.nnosliprow > 0 ? V(d.noslip_force[r]) : FrictionRows<V>(m, d, m.nfriction).force(r);
-}
-
-// Dry friction that varies has rows for every dof: where they have none, they do nothing, and do not count.
-template <class V>
-MANIPLE_FUNCTION void discount_frictionless_rows(const Model<ScalarOf<V>>& m, const Data<V>& d) {
-  if (m.nvariedfriction == 0) return;
-  d.team.once([&] {
-    for (int r = 0; r < m.nvariedfriction; ++r) d.nefc[0] -= select(d.friction_loss[r] > V(0), V(0), V(1));
-  });
 }
 
 }  // namespace maniple

@@ -34,7 +34,9 @@ MANIPLE_FUNCTION int number_of_row(const Rows& family, int i) {
 // Stiffness of the row of that number in a lane; 0: the lane does not have it.
 template <class Rows>
 MANIPLE_FUNCTION ScalarOf<typename Rows::Value> stiffness_of_row(const Rows& family, int number, int lane) {
-  if constexpr (Rows::kBaseRows == 1)
+  if constexpr (Rows::kInEveryLane)
+    return get_lane(family.counts(number), lane) ? family.law_of_lane(number, lane).D : 0;
+  else if constexpr (Rows::kBaseRows == 1)
     return family.law_of_lane(number, lane).D;
   else
     return lane_element(family.d.contact_D, number, lane);
