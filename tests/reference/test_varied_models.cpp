@@ -163,6 +163,7 @@ std::vector<VariedCase> varied_cases() {
       {{"ant", "gymnasium", "envs/mujoco/assets/ant.xml"}, {}},
       {{"connects", "", "connects.xml"}, {"body_pos", "body_quat", "site_pos"}},
       {{"equality", "", "equality.xml"}, {}},
+      {{"planar", "", "planar.xml"}, {}},
       {{"rangefinders", "", "rangefinders.xml"}, {}},
       {{"measures", "", "measures.xml"}, {}},
       {{"boxes", "", "boxes.xml"}, {}},
