@@ -487,3 +487,10 @@ def test_a_signal_before_the_program_can_take_it(lossy):
     (folder / "run/checkpoints/9.h5").touch()
     result = run([*SLURM, f"output.directory={folder}/run", "output.overwrite=true"], environment | {"CRASHES": "138\n" * 9})
     assert result.returncode == 1 and "stopped before it replaced the run that is there" in result.stderr and "requeue" not in log(folder)
+
+
+@pytest.mark.parametrize("script, words", [("slurm/run.sbatch", "sbatch"), ("pbs/run.pbs", "qsub")])
+def test_scripts_of_jobs_say_what_they_are(script, words):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "PBS_"))}
+    result = subprocess.run(["bash", ROOT / "jobs" / script, "train"], env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and f"this is the script of a job: {words}" in result.stderr and "unbound" not in result.stderr
