@@ -51,20 +51,6 @@ Node dot_product(ExpressionGraph& graph, const std::vector<std::pair<Node, Node>
   return sum;
 }
 
-// Quaternions of the state from `first` on, which events may have left with other lengths than 1.
-Component normalized_quaternions(int first) {
-  return [first](ExpressionCompiler& compiler, int i) {
-    std::vector<std::pair<Node, Node>> squares;
-    for (int k = 0; k < 4; ++k) {
-      const Node number = compiler.read(Bank::state, first + i - i % 4 + k);
-      squares.emplace_back(number, number);
-    }
-    ExpressionGraph& graph = compiler.graph();
-    const Node length = graph.apply(Operation::square_root, dot_product(graph, squares));
-    return graph.apply(Operation::divide, compiler.read(Bank::state, first + i), length);
-  };
-}
-
 // ---- the names of its elements ----
 
 // `width` numbers per model element.
@@ -171,14 +157,13 @@ void ExpressionContext::add_model_fields(const TaskModel& model) {
   const int first = field_named(state_fields(model.sizes), "model_values").first;
   for (const VaryingField& field : model.fields) {
     const int offset = model.sizes.varied.*(field.offset);
-    Quantity quantity{.name = field.name,
-                      .unit = field.unit,
-                      .description = field.description,
-                      .size = static_cast<int>(field.values.size()),
-                      .in_reset = true,
-                      .component = offset < 0                      ? constants(field.values)
-                                   : field.name.ends_with("_quat") ? normalized_quaternions(first + offset)
-                                                                   : in_bank(Bank::state, first + offset)};
+    Quantity quantity{
+        .name = field.name,
+        .unit = field.unit,
+        .description = field.description,
+        .size = static_cast<int>(field.values.size()),
+        .in_reset = true,
+        .component = offset < 0 ? constants(field.values) : in_bank(Bank::state, first + offset)};
     name_elements(quantity, field.element, model);
     if (field.element == FieldElement::none) quantity.row = 1;
     add(quantity);

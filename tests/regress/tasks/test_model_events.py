@@ -47,8 +47,8 @@ def own_model(fields):
     model.opt.gravity[:] = fields["gravity"]
     model.geom_friction[:, 0] = fields["geom_friction"]
     for name in ("body_quat", "geom_quat"):
-        np.testing.assert_allclose(np.linalg.norm(fields[name], axis=1), 1, atol=1e-6)
-    for name in ("qpos0", "body_pos", "body_quat", "geom_pos", "geom_quat", "geom_size", "body_mass", "body_ipos", "dof_damping", "dof_armature", "dof_frictionloss", "jnt_range",
+        getattr(model, name)[:] = fields[name] / np.linalg.norm(fields[name], axis=1, keepdims=True)
+    for name in ("qpos0", "body_pos", "geom_pos", "geom_size", "body_mass", "body_ipos", "dof_damping", "dof_armature", "dof_frictionloss", "jnt_range",
                  "jnt_stiffness", "actuator_forcerange"):
         getattr(model, name)[:] = fields[name]
     for name in ("actuator_gainprm", "actuator_biasprm"):
