@@ -446,14 +446,14 @@ void check_terrain(const Config& config, const Refuse& refuse) {
     return;
   }
   const std::string of_scale = " with terrain.horizontal_scale " + yaml_number(terrain.horizontal_scale);
-  for (const double length : terrain.size)
+  for (const double length : terrain.size) {
+    const std::string found = "found " + yaml_number(length) + " m" + of_scale;
     if (!is_multiple(length, terrain.horizontal_scale))
-      refuse("terrain.size", "found " + yaml_number(length) + " m" + of_scale,
-             "allowed: multiples of terrain.horizontal_scale");
-  for (const double length : terrain.size)
+      refuse("terrain.size", found, "allowed: multiples of terrain.horizontal_scale");
     if (!(length > 2 * terrain.horizontal_scale))
-      refuse("terrain.size", "found " + yaml_number(length) + " m" + of_scale,
+      refuse("terrain.size", found,
              "allowed: more than two of terrain.horizontal_scale, so that ground is left between borders");
+  }
   if (terrain.border_width > 0 && !is_multiple(terrain.border_width, terrain.horizontal_scale))
     refuse("terrain.border_width", "found " + yaml_number(terrain.border_width) + of_scale,
            "allowed: 0, or a multiple of terrain.horizontal_scale");

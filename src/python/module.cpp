@@ -93,7 +93,7 @@ void bind_precision(nb::class_<VectorEnvironment>& environment) {
   environment.def(
       "read_state",
       [](VectorEnvironment& self, const std::string& name, const Rows<T>& rows) {
-        for (const auto& [field, size] : self.pose_fields())
+        for (const auto& [field, size] : self.picture_fields())
           if (field == name) {
             check_count(rows.size(), self.envs() * size, name);
             const nb::gil_scoped_release release;
@@ -195,7 +195,7 @@ NB_MODULE(_maniple, module) {
       .def_prop_ro(
           "mjb",
           [](const VectorEnvironment& self) { return nb::bytes(self.mjb().data(), self.mjb().size()); })
-      .def_prop_ro("pose_fields", &VectorEnvironment::pose_fields)
+      .def_prop_ro("picture_fields", &VectorEnvironment::picture_fields)
       .def_prop_ro("seen_fields", &VectorEnvironment::seen_fields)
       .def_prop_ro("task_name", [](const VectorEnvironment& self) { return self.config().task.name; })
       .def_prop_ro("deck", [](const VectorEnvironment& self) { return self.config().resolved_text; });

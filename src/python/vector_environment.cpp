@@ -69,15 +69,15 @@ VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, 
   prepared_ = prepare(config_);
   if (for_pictures) {
     const ModelSizes& sizes = prepared_.model.sizes;
-    pose_fields_ = {{"qpos", sizes.nq}, {"mocap_pos", 3 * sizes.nmocap}, {"mocap_quat", 4 * sizes.nmocap}};
+    picture_fields_ = {{"qpos", sizes.nq}, {"mocap_pos", 3 * sizes.nmocap}, {"mocap_quat", 4 * sizes.nmocap}};
     for (const VaryingField& field : varying_fields(prepared_.model))
       if (const int first = sizes.varied.*(field.offset); first >= 0 && is_seen(field.name))
         seen_fields_.emplace_back(field.name, first, static_cast<int>(field.values.size()));
-    if (!seen_fields_.empty()) pose_fields_.emplace_back("model_values", sizes.nmodelvalue);
-    std::erase_if(pose_fields_, [](const auto& field) { return field.second == 0; });
+    if (!seen_fields_.empty()) picture_fields_.emplace_back("model_values", sizes.nmodelvalue);
+    std::erase_if(picture_fields_, [](const auto& field) { return field.second == 0; });
     config_.output.trajectory_every = 1;
     if (!is_double()) config_.output.trajectory_fields.clear();
-    for (const auto& [name, size] : pose_fields_) config_.output.trajectory_fields.push_back(name);
+    for (const auto& [name, size] : picture_fields_) config_.output.trajectory_fields.push_back(name);
   } else {
     prepared_.model.mjb.reset();
   }
@@ -304,7 +304,7 @@ template <class T>
 void VectorEnvironment::read_state(const std::string& field, T* rows) {
   const std::lock_guard lock(in_use_);
   if (!begun_) throw Error("reset() comes before the first picture");
-  const auto known = std::find_if(pose_fields_.begin(), pose_fields_.end(),
+  const auto known = std::find_if(picture_fields_.begin(), picture_fields_.end(),
                                   [&](const auto& entry) { return entry.first == field; });
   std::vector<std::byte> packed;
   for (const auto& part : parts_) {

@@ -77,7 +77,7 @@ class VectorEnvironment {
   // The model as an MJB file, and the parts of the state on which pictures depend: their names and numbers of
   // an environment.
   const std::vector<std::uint8_t>& mjb() const { return *prepared_.model.mjb; }
-  const std::vector<std::pair<std::string, int>>& pose_fields() const { return pose_fields_; }
+  const std::vector<std::pair<std::string, int>>& picture_fields() const { return picture_fields_; }
   // Fields of the model that differ between environments and show in their pictures: name, first of their
   // numbers in model_values, and how many.
   using SeenField = std::tuple<std::string, int, int>;
@@ -133,7 +133,7 @@ class VectorEnvironment {
   std::int64_t max_episode_steps_ = 0;
   std::vector<double> action_low_, action_high_;
   std::vector<std::string> observation_names_, action_names_;
-  std::vector<std::pair<std::string, int>> pose_fields_;
+  std::vector<std::pair<std::string, int>> picture_fields_;
   std::vector<SeenField> seen_fields_;
 
   std::mutex in_use_;

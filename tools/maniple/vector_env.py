@@ -236,7 +236,7 @@ class VectorEnv(GymnasiumVectorEnv):
         if self._pictures is None:
             return None
         poses = {}
-        for name, size in self._core.pose_fields:
+        for name, size in self._core.picture_fields:
             poses[name] = np.empty((self.num_envs, size), self._dtype)
             self._core.read_state(name, poses[name])
         numbers = poses.pop("model_values", None)
