@@ -67,7 +67,10 @@ void tell_levels(const Simulation& simulation, const EvaluationResult& result, R
 
 }  // namespace
 
-ExitCode evaluate_policy(const Config& config, Session& session) {
+ExitCode evaluate_policy(const Config& given, Session& session) {
+  // (the first episodes of an environment do not depend on how many others there are)
+  Config config = given;
+  config.batch.num_envs = evaluation_environments(given, session.size());
   if (!config.task.present)
     throw InputError(config.where_deck, "task", "no task in the deck",
                      "evaluate needs a deck with a task (inputs/tasks)");
@@ -78,6 +81,9 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
   const std::unique_ptr<Simulation> simulation =
       set_up_simulation(config, session, "evaluate", Holds::evaluation);
   const LoadedPolicy loaded = load_policy(config, *simulation, session);
+  if (config.batch.num_envs < given.batch.num_envs)
+    info(fmt::format("batch.num_envs: {} of {}, since evaluation.episodes is {}", config.batch.num_envs,
+                     given.batch.num_envs, config.evaluation.episodes));
   info(fmt::format("policy of iteration {} from {}", loaded.iteration, config.control.checkpoint));
   if (!loaded.curricula.empty())
     info(

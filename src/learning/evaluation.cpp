@@ -70,6 +70,11 @@ std::int64_t wanted_episodes(const Config& config, std::int64_t envs) {
   return config.evaluation.episodes > 0 ? config.evaluation.episodes : envs;
 }
 
+std::int64_t evaluation_environments(const Config& config, int ranks) {
+  const std::int64_t busy = std::max<std::int64_t>(wanted_episodes(config, config.batch.num_envs), ranks);
+  return std::min(config.batch.num_envs, busy);
+}
+
 std::int64_t periodic_evaluation_environments(const Config& config) {
   constexpr std::int64_t kMost = 100;  // where evaluation.episodes says nothing
   return std::min(config.batch.num_envs, config.evaluation.episodes > 0 ? config.evaluation.episodes : kMost);

@@ -47,6 +47,10 @@ Summary summary_of(const std::vector<double>& values);
 // evaluation.episodes, or one for each environment.
 std::int64_t wanted_episodes(const Config& config, std::int64_t envs);
 
+// Environments that have an episode to run: at most evaluation.episodes of the batch, one for each rank at
+// least.
+std::int64_t evaluation_environments(const Config& config, int ranks);
+
 // Environments of the evaluations while a policy is trained, over all ranks.
 std::int64_t periodic_evaluation_environments(const Config& config);
 

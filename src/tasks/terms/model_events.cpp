@@ -262,13 +262,41 @@ const VaryingField& field_named(const TaskModel& model, const std::string& name)
                        [&](const VaryingField& field) { return field.name == name; });
 }
 
-// Can the event make a number negative that is `value` in the model, where no model that can be stepped has
-// negative ones?
-bool is_negative(const TermConfig& term, const std::vector<TermNumber>& range, double value) {
+// Do bodies without joints of their own, which move with this one, hang on it.
+bool carries_bodies(int body, const TaskModel& model) {
+  for (std::size_t child = 1; child < model.body_parent.size(); ++child)
+    if (model.body_parent[child] == body &&
+        std::none_of(model.joints.begin(), model.joints.end(),
+                     [&](const TaskJoint& joint) { return joint.body == static_cast<int>(child); }))
+      return true;
+  return false;
+}
+
+// Must this number be above 0, as in every model that libmujoco compiles: sizes, and the inertia of what
+// moves.
+bool is_positive(const VaryingField& field, const Element& element, const TaskModel& model) {
+  if (field.name == "geom_size") return true;
+  const int body = element.first / field.row;
+  return (field.name == "body_mass" || field.name == "body_inertia") && !carries_bodies(body, model) &&
+         std::any_of(model.joints.begin(), model.joints.end(),
+                     [&](const TaskJoint& joint) { return joint.body == body; });
+}
+
+// Refuses ranges in which a number that is `value` in the model is negative, or 0 where that must not be,
+// where no model that can be stepped has such numbers.
+void check_sign(const TermConfig& term, const std::vector<TermNumber>& range, double value, bool positive,
+                const std::string& element, const std::string& key) {
+  const bool adds = term.operation == FieldOperation::add;
   const bool not_negative = is_not_negative(term.field) || term.field == kStiffness || term.field == kDamping;
-  const double least = range[0].value + (term.operation == FieldOperation::add ? value : 0);
-  return not_negative && term.distribution != Distribution::gaussian && range[0].expression.empty() &&
-         least < 0;
+  const double least = range[0].value + (adds ? value : 0);
+  if (!not_negative || term.distribution == Distribution::gaussian || !range[0].expression.empty() ||
+      (positive ? least > 0 : least >= 0))
+    return;
+  const char* const bound = positive ? "above" : "at least";
+  throw InputError(term.where_of("ranges"), key + ".ranges",
+                   "[" + yaml_number(range[0]) + ", " + yaml_number(range[1]) + "]",
+                   adds ? fmt::format("{} {}, which leaves 0 of '{}'", bound, -value, element)
+                        : fmt::format("{} 0 for {} of '{}'", bound, term.field, element));
 }
 
 // Refuses events that change nothing: ranges that do not hold, zeros that are scaled, friction of no contact,
@@ -341,10 +369,7 @@ std::vector<TermExpression> gain_assignments(const TermConfig& term, const TaskM
                        "actuators of that kind, or the fields actuator_gainprm and actuator_biasprm");
     const std::vector<TermNumber> range = range_of(term, element, 0, names, key);
     if (range.empty()) continue;
-    if (is_negative(term, range, 0))
-      throw InputError(term.where_of("ranges"), key + ".ranges",
-                       "[" + yaml_number(range[0]) + ", " + yaml_number(range[1]) + "]",
-                       "at least 0 for " + term.field);
+    check_sign(term, range, 0, false, element.name, key);
     std::vector<std::string> own;
     std::vector<double> numbers;
     const bool abs = term.operation == FieldOperation::abs;
@@ -417,12 +442,7 @@ std::vector<TermExpression> field_assignments(const TermConfig& term, const Task
           k >= number_of_sizes(model.geom_type[static_cast<std::size_t>(element.first / field.row)]))
         continue;
       const double value = field.values[static_cast<std::size_t>(element.first + k)];
-      if (is_negative(term, range, value))
-        throw InputError(term.where_of("ranges"), key + ".ranges",
-                         "[" + yaml_number(range[0]) + ", " + yaml_number(range[1]) + "]",
-                         term.operation == FieldOperation::add
-                             ? fmt::format("at least {}, which leaves 0 of '{}'", -value, element.name)
-                             : "at least 0 for " + term.field);
+      check_sign(term, range, value, is_positive(field, element, model), element.name, key);
       const std::string target = target_text(field.name, element.name, k);
       if (!term.shared_random) {
         result.push_back({target, operated(term.operation, value, drawn_text(term.distribution, range))});

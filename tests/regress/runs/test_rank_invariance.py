@@ -90,6 +90,13 @@ def test_evaluation(maniple, tmp_path, episodes, deterministic):
         assert results[ranks].keys() == results[1].keys()
         for name in results[1]:
             np.testing.assert_array_equal(results[ranks][name], results[1][name], err_msg=f"{ranks} ranks, {name}")
+    # fewer episodes than environments: the same ones, in as many environments
+    few = maniple("evaluate", DECK, "batch.num_envs=97", "evaluation.episodes=20", f"control.checkpoint={run}",
+                  f"evaluation.deterministic={str(deterministic).lower()}", f"output.directory={tmp_path / 'few'}")
+    assert "batch.num_envs: 20 of 97, since evaluation.episodes is 20" in few.stdout
+    assert ", 20 environments, " in few.stdout
+    with h5py.File(tmp_path / "few/evaluation.h5") as file:
+        np.testing.assert_array_equal(file["evaluation/episode_return"], returns[:20])
 
 
 def test_fast_reduction_trains_too(maniple, tmp_path):
