@@ -125,6 +125,10 @@ class TaskReader {
     Mistakes of_keys;
     for (const DeckEntry& entry : value.map)
       if (entry.value[0].kind != Kind::null) of_keys.gather([&] { read_key(term, entry, path); });
+    // only terms of the library have parameters
+    if (const DeckValue* const name = value.find("term"); name == nullptr || name->kind == Kind::null)
+      for (const auto& [name, place] : term.where_parameters)
+        of_keys.gather([&, of = name, at = place] { refuse_key(of, at, path + "." + of); });
     of_keys.throw_any();
     check_term(term, path, where, others);
     return term;
@@ -169,7 +173,6 @@ class TaskReader {
       if (term.expression.empty())
         throw InputError(where, path, "found no expression",
                          "allowed: expression: \"<text>\", with or without statistic");
-      check_parameters(term, path);
       return;
     }
     if (section_.kind == TermKind::action && (!term.components.empty() || !term.target.empty())) {
@@ -212,7 +215,6 @@ class TaskReader {
         throw InputError(where, path + "." + key,
                          assigns ? "set together with set" : "set together with components",
                          assigns ? "allowed: set, expression and name" : "allowed: components and name");
-    check_parameters(term, path);
     if (assigns && term.expression.empty())
       throw InputError(term.where_of("set"), path + ".set", "set without an expression",
                        "allowed: with expression: \"<text>\"");
@@ -241,9 +243,6 @@ class TaskReader {
     if (term.ranges == Ranges{})
       refuse("ranges", "found a field without ranges",
              "allowed: [low, high], or a mapping from components or names to them");
-    if (!term.parameters.empty())
-      refuse(term.parameters.begin()->first, "found an unknown key",
-             "allowed: field, operation, distribution, ranges, shared_random, mode, every and names");
     const auto check = [&](const std::vector<TermNumber>& range) {
       if (range.empty()) return;
       const std::string found = "found [" + yaml_number(range[0]) + ", " + yaml_number(range[1]) + "]";
@@ -276,15 +275,8 @@ class TaskReader {
                        section_.kind == TermKind::variable
                            ? "allowed: reset: \"<expression>\", with update, every or neither"
                            : "allowed: reset: \"<expression>\", with or without update, or term: <name>");
-    check_parameters(variable, path);
   }
 
-  // Variables, curricula and metrics have no parameters.
-  void check_parameters(const TermConfig& term, const std::string& path) const {
-    if (term.parameters.empty()) return;
-    const auto& [name, where] = *term.where_parameters.begin();
-    refuse_key(name, where, path + "." + name);
-  }
   [[noreturn]] void refuse_key(const std::string& name, const SourceLocation& where,
                                const std::string& key) const {
     std::vector<std::string> names;
@@ -292,7 +284,11 @@ class TaskReader {
       if (row.stands_in(section_.kind)) names.push_back(row.name);
     const std::string near = nearest(name, names);
     throw InputError(where, key, "found an unknown key",
-                     "allowed: " + keys() + (near.empty() ? "" : "; nearest: " + near));
+                     "allowed: " + keys() + (near.empty() ? "" : "; nearest: " + near) +
+                         (is_variable() || section_.kind == TermKind::metric
+                              ? ""
+                              : "; an expression takes no parameters: its numbers stand in it, or in "
+                                "definitions"));
   }
 
   // A key outside the table is a parameter of the term: a number or a range, or expressions for them. A text

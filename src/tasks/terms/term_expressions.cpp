@@ -25,16 +25,6 @@ std::vector<TermExpression> expressions_of(const TermConfig& term, TermKind kind
       throw InputError(term.where_names, key + "." + text_of(term.names_kind),
                        "an expression takes no " + text_of(term.names_kind),
                        "write the names in the expression: joint_pos[name]");
-    if (!term.parameters.empty()) {
-      const std::string& name = term.parameters.begin()->first;
-      std::vector<std::string> keys;
-      for (const TermKey& entry : term_schema())
-        if (entry.stands_in(kind)) keys.push_back(entry.name);
-      const std::string near = nearest(name, keys);
-      throw InputError(term.where_of(name), key + "." + name, "an expression takes no parameters",
-                       (near.empty() ? "" : "the known key nearest to it: " + near + "; ") +
-                           std::string("numbers stand in the expression, or in definitions"));
-    }
     return {{term.target, term.expression}};
   }
   const LibraryTerm& library = find_term(term, kind, key);
