@@ -191,6 +191,16 @@ def test_ranks_and_restarts(maniple, deck, tmp_path):
     assert len(np.unique(before[:, torso + 1])) == 230
 
 
+def test_fields_are_recorded_by_name(maniple, deck, tmp_path):
+    path = deck(events=SHAPES, observed=["geom_size"])
+    run = rollout(maniple, path, tmp_path / "run", steps=5, fields=("geom_size", "observation"))
+    assert run["geom_size"].shape == run["observation"].shape == (6, 40, 3 * mujoco.MjModel.from_xml_string(MODEL).ngeom)
+    np.testing.assert_array_equal(run["geom_size"][1:], run["observation"][1:])
+    assert len(np.unique(run["geom_size"], axis=1)) > 1
+    said = maniple("rollout", path, "output.trajectory.every=1", "output.trajectory.fields=[body_mass]", exit_code=2).stderr
+    assert 'found "body_mass", which is the same in all environments and at all times; allowed: fields of the model that' in said, said
+
+
 def test_nothing_is_kept_of_a_model_that_does_not_vary(maniple, deck, tmp_path):
     maniple("train", deck(events="{}", observed=["qpos"], precision="single"), "learning.iterations=1",
             f"output.directory={tmp_path / 'run'}")
