@@ -8,12 +8,12 @@
 #include <set>
 #include <type_traits>
 
-#include "src/model_import/vary.hpp"
 #include "src/python/batch_parts.hpp"
 #include "src/python/kokkos.hpp"
 #include "src/python/rows.hpp"
 #include "src/python/saved_environments.hpp"
 #include "src/simulation/environment_blocks.hpp"
+#include "src/simulation/recorded_fields.hpp"
 #include "src/tasks/compile/prepared.hpp"
 #include "src/tasks/compile/task.hpp"
 #include "src/tasks/language/names.hpp"

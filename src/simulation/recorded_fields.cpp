@@ -81,8 +81,8 @@ void check_trajectory_fields(const Config& config, const ImportedModel& model) {
     if (empty && !recorded) continue;
     if (std::any_of(varying.begin(), varying.end(), [&](const VaryingField& f) { return f.name == name; }))
       throw InputError(output.where_fields, "output.trajectory.fields",
-                       "\"" + name + "\", which is the same in all environments and at all times",
-                       "fields of the model that a task's events set; the model is in the file, too");
+                       "\"" + name + "\" is the same in all environments, as no event of the task sets it",
+                       "fields of the model that events set; the model itself is in the results, too");
     const std::string near = empty ? "" : nearest(name, allowed);
     throw InputError(output.where_fields, "output.trajectory.fields",
                      empty ? "\"" + name + "\" is empty for this model" : "no field \"" + name + "\"",

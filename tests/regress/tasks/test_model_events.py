@@ -198,7 +198,7 @@ def test_fields_are_recorded_by_name(maniple, deck, tmp_path):
     np.testing.assert_array_equal(run["geom_size"][1:], run["observation"][1:])
     assert len(np.unique(run["geom_size"], axis=1)) > 1
     said = maniple("rollout", path, "output.trajectory.every=1", "output.trajectory.fields=[body_mass]", exit_code=2).stderr
-    assert 'found "body_mass", which is the same in all environments and at all times; allowed: fields of the model that' in said, said
+    assert 'fields: "body_mass" is the same in all environments, as no event of the task sets it; fields of the model that' in said, said
 
 
 def test_nothing_is_kept_of_a_model_that_does_not_vary(maniple, deck, tmp_path):
