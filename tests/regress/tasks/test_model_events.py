@@ -221,6 +221,8 @@ def test_nothing_is_kept_of_a_model_that_does_not_vary(maniple, deck, tmp_path):
     ("{field: geom_size, geoms: [left_foot], mode: startup, operation: scale, ranges: [0, 1]}", ["[0, 1]", "above 0 for geom_size of 'left_foot'"]),
     ("{field: body_mass, bodies: [left_shin], mode: startup, operation: scale, ranges: [0, 1]}", ["[0, 1]", "above 0 for body_mass of 'left_shin'"]),
     ("{field: body_mass, bodies: [torso], mode: startup, operation: scale, ranges: [-1, 1]}", ["[-1, 1]", "above 0"]),
+    ("{field: body_mass, bodies: [torso], mode: startup, operation: scale, ranges: [1, inf]}", ["draws with the parameter inf", "finite numbers"]),
+    ("{field: body_mass, bodies: [torso], mode: startup, operation: scale, ranges: [1, NaN]}", ["push.ranges", "'NaN'", "[low, high]"]),
     ("{field: body_mass, bodies: [torso], mode: startup, operation: add, ranges: [-100, 1]}",
      ["push.ranges", "[-100, 1]", "above -", "'torso'"]),
     ("{set: \"body_mass[torso]\", expression: \"-1\", mode: startup}", ["-1 for body_mass", "at least 0"]),
