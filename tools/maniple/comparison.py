@@ -40,7 +40,7 @@ def compare(one: str | os.PathLike[str] | Run, other: str | os.PathLike[str] | R
     Raises ValueError for evaluations of other tasks, seeds or numbers of environments, whose starts differ, KeyError for a
     metric that there is not.
     """
-    runs = [given if isinstance(given, Run) else Run(_evaluation_of(given)) for given in (one, other)]
+    runs = [given if isinstance(given, Run) else Run(given) for given in (one, other)]
     decks = [_deck_of(run) for run in runs]
     for earlier in filter(None, (run.evaluated_earlier() for run in runs)):
         warnings.warn(earlier, stacklevel=2)
@@ -57,12 +57,6 @@ def compare(one: str | os.PathLike[str] | Run, other: str | os.PathLike[str] | R
     confidence, *single = (half_width(numbers) for numbers in (second - first, first, second))
     return Comparison(pairs, (float(first.mean()), float(second.mean())), float((second - first).mean()), confidence,
                       float(np.hypot(*single)), correlation)
-
-
-def _evaluation_of(path: str | Path) -> Path:
-    """The file of a directory that has only an evaluation, as `maniple evaluate output.directory=` writes it."""
-    alone = Path(path) / "evaluation.h5"
-    return alone if alone.is_file() and not (Path(path) / "results.h5").exists() else Path(path)
 
 
 def half_width(values: NDArray[Any]) -> float:

@@ -34,6 +34,10 @@ class Unreadable(OSError):
     """A file that is damaged, or not HDF5; the message names file and reason."""
 
 
+# of an evaluation as a whole: all others have a number for each episode
+OF_ALL_EPISODES = re.compile(r"iteration|mean_return.*|success_rate|level(_episodes|_mean_return|_success_rate)?")
+
+
 OF_TASK = "metric_"  # before the names of task.metrics in files
 
 
@@ -148,11 +152,11 @@ def refuse(error):
 
 
 class Run:
-    """The results of a run, given by its directory or by one of its files.
+    """The results of a run, given by its directory or by one of its files; those of `maniple evaluate` are a run's, too.
 
     metrics: numbers per iteration, by name; for a training in progress up to the last iteration of its log.jsonl, which
     results.h5 gets with the next checkpoint. trajectories: by field, [env, sample, size], read when sliced. evaluation: numbers
-    per episode, those of `maniple evaluate` where a directory is given. record: settings and circumstances of the run, by name. OSError where
+    per episode, those of `maniple evaluate` where a directory is given, be it a training's or the evaluation's own. record: settings and circumstances of the run, by name. OSError where
     a file is damaged, as `maniple inspect` finds it: every byte is read for that; and where there are no results.
     """
 
@@ -198,6 +202,8 @@ class Run:
     @property
     def deck(self):
         """The deck with every key, as YAML; record["deck"] is the one that was given."""
+        if "resolved" not in self.record:
+            raise Unreadable(f"{self.path} holds no deck; allowed: {WITH_DECK}")
         return self.record["resolved"]
 
     @cached_property
@@ -205,7 +211,12 @@ class Run:
         """The model as the run stepped it (mujoco.MjModel), for MuJoCo of the release that the program was built with."""
         import mujoco
 
+        if "run/model_mjb" not in self.file:
+            raise Unreadable(f"{self.path} holds no model; allowed: {WITH_DECK}")
         stored = self.file["run/model_mjb"][()].tobytes()
+        if not stored:
+            raise Unreadable(f"{self.path} holds no model: it is of a training on demonstrations alone; with a task's deck before data.file "
+                             "imitate has one")
         return mujoco.MjModel.from_binary_path("model.mjb", {"model.mjb": stored})
 
     @property
@@ -220,6 +231,11 @@ class Run:
             return ""
         return (f"{self.directory}: the evaluation is of the policy of iteration {int(done[0])}, the newest is of iteration "
                 f"{int(rows[-1])}: maniple evaluate {self.directory}")
+
+    @property
+    def evaluated(self) -> str:
+        """Of an evaluation, the run or checkpoint whose policy acted, as its deck names it; "" of other runs."""
+        return self.setting("control.checkpoint", "") or "" if self.record.get("verb") == "evaluate" else ""
 
     @property
     def best(self):
@@ -271,6 +287,11 @@ def numbers_in(file, group):
     return NamedArrays({name: values[()] for name, values in file.get(group, {}).items()})
 
 
+def by_episode(evaluation):
+    """Of the numbers of an evaluation, those that have one for each episode."""
+    return NamedArrays({name: values for name, values in evaluation.items() if not OF_ALL_EPISODES.fullmatch(name)})
+
+
 def with_rows_of_log(metrics, log):
     """Metrics, and below them the rows of later iterations, which a run's log has immediately. Where a run continued from a
     checkpoint, its log has some iterations again: what it had of them before is dropped."""
@@ -302,21 +323,26 @@ def checkpoints_in(folder):
 
 
 def results_path(path):
-    """The results file of a run's directory; any other path unchanged."""
+    """The results file of a run's directory, or that of an evaluation where it has no other; any other path unchanged."""
     path = Path(path)
-    return path / "results.h5" if path.is_dir() else path
+    if not path.is_dir():
+        return path
+    results, evaluation = path / "results.h5", path / "evaluation.h5"
+    return evaluation if evaluation.is_file() and not results.exists() else results
 
 
 def what_is_missing(path):
     """The part of a message that describes a path without results."""
-    members = sorted(file.parent.name for file in Path(path).glob("*/results.h5"))
+    members = sorted({file.parent.name for name in ("results.h5", "evaluation.h5") for file in Path(path).glob(f"*/{name}")})
     if members:
         return f"{path} has no results of its own; it has those of {len(members)} run{'s' if len(members) > 1 else ''}, for instance {path}/{members[0]}"
     if not Path(path).is_dir():
         return f"{path} is not there"
     others = sorted(file.name for file in Path(path).glob("*.h5"))
-    return f"{path} has no results.h5" + (f"; it has {', '.join(f'{path}/{name}' for name in others)}" if others else "")
+    return f"{path} has no results.h5 or evaluation.h5" + (f"; it has {', '.join(f'{path}/{name}' for name in others)}" if others else "")
 
+
+WITH_DECK = "results of train, imitate, rollout or evaluate, which contain deck and model"
 
 # what somebody may take for a run
 OTHER_KINDS = {".yaml": "a deck, which maniple.make_vec() takes", ".yml": "a deck, which maniple.make_vec() takes",
@@ -369,10 +395,12 @@ def show(path):
             print(f"{name:32s} {data.shape} {data.dtype} {run.unit('trajectory/' + name)}")
         if earlier := run.evaluated_earlier():
             print(f"warning: {earlier}", file=sys.stderr)
-        for name, values in run.evaluation.items():
-            if name == "iteration":
-                continue
-            print(f"{run.evaluation.told(name):32s} {len(values):6d} episodes   mean {np.mean(values):.6g}")
+        for name, values in by_episode(run.evaluation).items():
+            half_width = run.evaluation.get("mean_return_confidence") if name == "episode_return" else None
+            print(f"{run.evaluation.told(name):32s} {len(values):6d} episodes   mean {np.mean(values):.6g}"
+                  + ("" if half_width is None else f" +- {half_width[0]:.3g} (95 %)"))
+        for name in (name for name in run.evaluation if name.startswith("level")):
+            print(f"{name:32s} {len(run.evaluation[name]):6d} levels     {' '.join(f'{value:.6g}' for value in run.evaluation[name])}")
 
 
 if __name__ == "__main__":
