@@ -7,9 +7,10 @@
     run.trajectories["qpos"]               # [env, sample, size], read when sliced
     run.model                              # mujoco.MjModel, meshes included; no other file is needed
 
-From a shell: python -m maniple.results runs/cartpole, python -m maniple.results compare RUN_A RUN_B
+From a shell: python -m maniple.results runs/cartpole, python -m maniple.results compare RUN_A RUN_B --metric success
 """
 
+import argparse
 import difflib
 import json
 import os
@@ -366,24 +367,37 @@ def text_of(value):
 
 def main():
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # (who reads has had enough)
-    arguments = sys.argv[1:]
     try:
-        if arguments[:1] == ["compare"] and len(arguments) in (3, 4):
-            show_comparison(*arguments[1:])
-        elif len(arguments) == 1:
-            show(arguments[0])
+        if sys.argv[1:2] == ["compare"]:
+            show_comparison(sys.argv[2:])
         else:
-            sys.exit("usage: results.py RESULTS.h5 or DIRECTORY; results.py compare RUN_A RUN_B [METRIC]")
+            parser = argparse.ArgumentParser(description="Prints what the results of a run hold. `results.py compare RUN_A RUN_B` compares "
+                                             "two evaluations.")
+            parser.add_argument("run", metavar="RUN", help="directory of a run, or one of its files")
+            show(parser.parse_args().run)
     except (OSError, ValueError) as error:
         refuse(error)
     except KeyError as error:
         refuse(error.args[0])
 
 
-def show_comparison(one, other, metric="episode_return"):
+def show_comparison(arguments):
     from maniple.comparison import compare, text_of as told
+    from maniple.results import Run as Opened  # (of the module that compare() knows: this one is __main__)
 
-    print(told(compare(one, other, metric), (one, other), metric.removeprefix(OF_TASK)))
+    parser = argparse.ArgumentParser(prog=f"{Path(sys.argv[0]).name} compare", description="Compares two evaluations (maniple evaluate) "
+                                     "episode by episode, each pair from the same start.")
+    parser.add_argument("one", metavar="RUN_A", help="directory of an evaluated run or of an evaluation, or its evaluation.h5")
+    parser.add_argument("other", metavar="RUN_B", help="the same of the second one")
+    parser.add_argument("name", metavar="METRIC", nargs="?", help="the same as --metric METRIC")
+    parser.add_argument("--metric", metavar="METRIC", nargs="+", help="numbers by episode: episode_return (the default), episode_length, "
+                        "success where the task has it, termination_<name>, names of task.metrics; a wrong name lists those that there are")
+    given = parser.parse_args(arguments)
+    if given.name and given.metric:
+        parser.error(f"found the metric {given.name} and --metric {' '.join(given.metric)}; allowed: --metric {given.name} {' '.join(given.metric)}")
+    with Opened(given.one) as one, Opened(given.other) as other:
+        for metric in given.metric or [given.name or "episode_return"]:
+            print(told(compare(one, other, metric), (given.one, given.other), metric.removeprefix(OF_TASK)))
 
 
 def show(path):
