@@ -19,6 +19,13 @@ class BadInput(ValueError):
     """An input without a policy of a run; the message gives the reason."""
 
 
+def check_trained(run: Run) -> None:
+    """BadInput for the results of an evaluation, which has no policy of its own."""
+    if run.record.get("verb") == "evaluate":
+        raise BadInput(f"{run.path} is of an evaluation; allowed: the directory of the training"
+                       + (f", here {run.evaluated}" if run.evaluated else ""))
+
+
 def newest_checkpoint(run: str | Path) -> Path:
     """The checkpoint file with the most iterations in the directory of a run."""
     files = checkpoints_in(Path(run) / "checkpoints")

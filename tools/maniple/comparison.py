@@ -1,9 +1,13 @@
 """Two evaluations episode by episode: whether a policy is better than another one from the same starts.
 
 The difference of a pair has less noise than two means have: a task's resets draw by batch.seed and the number of the
-episode in its environment alone, so both policies begin alike. From a shell: python -m maniple.results compare RUN_A RUN_B
+episode in its environment alone, so both policies begin alike. From a shell:
+
+    python -m maniple.results compare RUN_A RUN_B
+    python -m maniple.results compare RUN_A RUN_B --metric episode_return success
 """
 
+import difflib
 import os
 import re
 import warnings
@@ -13,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maniple.results import Run
+from maniple.results import Run, by_episode
 
 # of a deck: what the first episodes of a batch begin with, and what their numbers mean
 SECTIONS = ("model", "terrain", "batch", "simulation", "initial_state", "task")
@@ -35,12 +39,13 @@ class Comparison(NamedTuple):
 def compare(one: str | os.PathLike[str] | Run, other: str | os.PathLike[str] | Run, metric: str = "episode_return") -> Comparison:
     """Compares two evaluations (`maniple evaluate`): runs, their directories, or files evaluation.h5.
 
-    If their numbers of episodes differ, the first ones are compared. metric: any number by episode, as Run.evaluation names it, such as one of task.metrics.
+    If their numbers of episodes differ, the first ones are compared. metric: any number by episode, as Run.evaluation names it:
+    episode_return, episode_length, success where the task has it, termination_<name>, one of task.metrics.
 
     Raises ValueError for evaluations of other tasks, seeds or numbers of environments, whose starts differ, KeyError for a
-    metric that there is not.
+    metric that there is not, with those that there are.
     """
-    runs = [given if isinstance(given, Run) else Run(_evaluation_of(given)) for given in (one, other)]
+    runs = [given if isinstance(given, Run) else Run(given) for given in (one, other)]
     decks = [_deck_of(run) for run in runs]
     for earlier in filter(None, (run.evaluated_earlier() for run in runs)):
         warnings.warn(earlier, stacklevel=2)
@@ -50,7 +55,7 @@ def compare(one: str | os.PathLike[str] | Run, other: str | os.PathLike[str] | R
         if found[0] != found[1]:
             raise ValueError(f"{key}: {runs[0].directory} was evaluated with {found[0]}, {runs[1].directory} with {found[1]}; allowed: "
                              "evaluations of the same task, batch.seed and batch.num_envs, so with the same starts")
-    values = [run.evaluation[metric] for run in runs]
+    values = [_numbers_of(run, metric) for run in runs]
     pairs = min(map(len, values))
     first, second = (np.asarray(numbers[:pairs], float) for numbers in values)
     correlation = float(np.corrcoef(first, second)[0, 1]) if pairs > 1 and np.ptp(first) > 0 and np.ptp(second) > 0 else np.nan
@@ -59,10 +64,16 @@ def compare(one: str | os.PathLike[str] | Run, other: str | os.PathLike[str] | R
                       float(np.hypot(*single)), correlation)
 
 
-def _evaluation_of(path: str | Path) -> Path:
-    """The file of a directory that has only an evaluation, as `maniple evaluate output.directory=` writes it."""
-    alone = Path(path) / "evaluation.h5"
-    return alone if alone.is_file() and not (Path(path) / "results.h5").exists() else Path(path)
+def _numbers_of(run: Run, metric: str) -> NDArray[Any]:
+    """A number of each episode, [episode]."""
+    there = by_episode(run.evaluation)
+    try:
+        return there[metric]
+    except KeyError:
+        known = [there.told(name) for name in there]
+        near = difflib.get_close_matches(metric, known, 1, 0.5)
+        raise KeyError(f"metric: found '{metric}'" + (f", near {near[0]}" if near else "")
+                       + f"; allowed: {', '.join(known)}, the numbers by episode of {run.path}") from None
 
 
 def half_width(values: NDArray[Any]) -> float:

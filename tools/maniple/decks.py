@@ -97,7 +97,7 @@ def sources(deck: Deck, overrides: Mapping[str, Any]) -> tuple[list[str], list[s
         if run is None:
             files.append(deck_file(name))
         elif "resolved" not in run.record:
-            raise ValueError(f"deck: {run.path} holds no deck; allowed: results of train, imitate or rollout, which contain the deck")
+            raise ValueError(f"deck: {run.path} holds no deck; allowed: results of train, imitate, rollout or evaluate, which contain the deck")
         else:
             runs.append((str(run.path), run.deck))
     if len(runs) > 1:

@@ -40,9 +40,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from maniple.checkpoints import BadInput, check_run, mixes, newest_checkpoint, opened
+from maniple.checkpoints import BadInput, check_run, check_trained, mixes, newest_checkpoint, opened
 from maniple.onnx_encoder import encode_images
-from maniple.results import Run, refuse, text_of, what_is_missing
+from maniple.results import Run, refuse, results_path, text_of, what_is_missing
 
 Array = NDArray[Any]
 
@@ -399,7 +399,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.run.is_file():
         parser.error(f"not the directory of a training: {arguments.run} is a file; RUN --checkpoint takes one of its checkpoints")
-    if not (arguments.run / "results.h5").is_file():
+    if not results_path(arguments.run).is_file():
         parser.error(f"not the directory of a training: {what_is_missing(arguments.run)}")
     try:
         export(arguments)
@@ -427,16 +427,18 @@ def write(model: onnx.ModelProto, output: Path) -> None:
 
 
 def export(arguments: argparse.Namespace) -> None:
-    file = arguments.checkpoint or newest_checkpoint(arguments.run / "best" if arguments.best else arguments.run)
-    if not file.is_file():
-        raise BadInput(f"{file} is not there")
-    try:
-        with Run(arguments.run) as run, opened(file, arguments.checkpoint) as checkpoint:
-            diffuses = "diffusion_step_encoder.1.weight" in checkpoint["policy"]
-            check_run(run, checkpoint)
-            model = (diffusion_model_of if diffuses else model_of)(run, checkpoint)
-    except KeyError as error:  # (h5py says what is missing)
-        raise BadInput(f"{file} does not hold the policy of {arguments.run}: {error.args[0]}") from error
+    with Run(arguments.run) as run:
+        check_trained(run)
+        file = arguments.checkpoint or newest_checkpoint(arguments.run / "best" if arguments.best else arguments.run)
+        if not file.is_file():
+            raise BadInput(f"{file} is not there")
+        try:
+            with opened(file, arguments.checkpoint) as checkpoint:
+                diffuses = "diffusion_step_encoder.1.weight" in checkpoint["policy"]
+                check_run(run, checkpoint)
+                model = (diffusion_model_of if diffuses else model_of)(run, checkpoint)
+        except KeyError as error:  # (h5py says what is missing)
+            raise BadInput(f"{file} does not hold the policy of {arguments.run}: {error.args[0]}") from error
     output = arguments.output or arguments.run / "policy.onnx"
     write(model, output)
     print(f"policy of {file}: {output}")

@@ -9,7 +9,7 @@ import argparse
 import csv
 from pathlib import Path
 
-from maniple.results import Run, refuse, what_is_missing
+from maniple.results import Run, by_episode, refuse, what_is_missing
 
 
 def write(file, heads, rows):
@@ -65,9 +65,7 @@ def export(parser, arguments):
                 metrics = dict(run.metrics.items())
                 columns(folder / "metrics.csv", {"iteration": metrics.pop("iteration"), **metrics})
             if run.evaluation:  # (not the means over all episodes)
-                episodes = len(run.evaluation["episode_return"])
-                columns(folder / "evaluation.csv",
-                        {name: values for name, values in run.evaluation.items() if len(values) == episodes})
+                columns(folder / "evaluation.csv", by_episode(run.evaluation))
             for field in arguments.fields if file == files[0] else ():
                 (folder / field).parent.mkdir(parents=True, exist_ok=True)  # of variables/air_time.csv
                 trajectory(folder / f"{field}.csv", run, field)

@@ -268,12 +268,17 @@ class NoRows(Problem):
     """A run that is not a training, or has only begun."""
 
 
+def without_rows(results: Run) -> str:
+    of_training = f": for instance {results.evaluated}, whose policy was evaluated here" if results.evaluated else ""
+    return f"{results.path} has no rows in /metrics; only training runs have a learning curve{of_training}"
+
+
 def curve_of(path: Path, metric: str | None) -> tuple[str, str, Array, Array]:
     """The curve of a run's results: name of the horizontal axis, metric (None: return or loss), steps, and [row] of the metric."""
     with Run(path) as results:
         over = steps_of(results.metrics)
         if over is None:
-            raise NoRows(f"{path} has no rows in /metrics; only training runs have a learning curve")
+            raise NoRows(without_rows(results))
         steps, label = over
         metric = metric or ("episode_return_100" if label == "environment steps" else "loss")
         try:
@@ -391,7 +396,7 @@ def plot(arguments: argparse.Namespace) -> None:
     else:
         with Run(existing(results_path(first))) as results:
             if steps_of(results.metrics) is None:
-                raise NoRows(f"{results.path} has no rows in /metrics; only training runs have a learning curve")
+                raise NoRows(without_rows(results))
             figure = draw(results, arguments.ceiling, title)
     output = arguments.output or (Path("learning_curves.png") if others else folder / "learning_curve.png")
     figure.savefig(output, dpi=arguments.dpi)

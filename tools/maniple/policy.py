@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maniple.arrays import check_finite, real_array
-from maniple.checkpoints import BadInput, check_run, newest_checkpoint, opened
+from maniple.checkpoints import BadInput, check_run, check_trained, newest_checkpoint, opened
 from maniple.process import packages_of_this_python
 from maniple.results import Run, check_kind, results_path, text_of, what_is_missing
 
@@ -40,6 +40,7 @@ def load_policy(run: str | os.PathLike[str] | Run, *, best: bool = False, checkp
             raise ValueError(f"not the directory of a training: {what_is_missing(run)}")
         with Run(run) as results:
             return load_policy(results, best=best, checkpoint=checkpoint, seed=seed, deterministic=deterministic)
+    check_trained(run)
     file = Path(checkpoint) if checkpoint is not None else newest_checkpoint(run.directory / "best" if best else run.directory)
     if not file.is_file():
         raise ValueError(f"{file} is not there")

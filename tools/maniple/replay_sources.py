@@ -49,6 +49,9 @@ def of_run(run, file, given):
         if verb == "imitate" and run.file["run/model_mjb"].size == 0:
             raise Unreadable(f"{file} is of a training without a task, so that there is nothing to move: name a task's deck to "
                              "imitate, too")
+        if verb == "evaluate":
+            raise Unreadable(f"{file} is of an evaluation, which records no motion; allowed: the directory of the training, whose policy is "
+                             f"rolled out{f', here {run.evaluated}' if run.evaluated else ''}, or a rollout that recorded qpos")
         if "qpos" not in run.trajectories and verb in ("train", "imitate"):
             newest = run.checkpoints
             note = f"policy of {newest[-1].stem}" if newest else ""

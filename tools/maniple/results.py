@@ -7,9 +7,10 @@
     run.trajectories["qpos"]               # [env, sample, size], read when sliced
     run.model                              # mujoco.MjModel, meshes included; no other file is needed
 
-From a shell: python -m maniple.results runs/cartpole, python -m maniple.results compare RUN_A RUN_B
+From a shell: python -m maniple.results runs/cartpole, python -m maniple.results compare RUN_A RUN_B --metric success
 """
 
+import argparse
 import difflib
 import json
 import os
@@ -32,6 +33,10 @@ STRIDE, FACTORS = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  
 
 class Unreadable(OSError):
     """A file that is damaged, or not HDF5; the message names file and reason."""
+
+
+# of an evaluation as a whole: all others have a number for each episode
+OF_ALL_EPISODES = re.compile(r"iteration|mean_return.*|success_rate|level(_episodes|_mean_return|_success_rate)?")
 
 
 OF_TASK = "metric_"  # before the names of task.metrics in files
@@ -148,11 +153,11 @@ def refuse(error):
 
 
 class Run:
-    """The results of a run, given by its directory or by one of its files.
+    """The results of a run, given by its directory or by one of its files; those of `maniple evaluate` are a run's, too.
 
     metrics: numbers per iteration, by name; for a training in progress up to the last iteration of its log.jsonl, which
     results.h5 gets with the next checkpoint. trajectories: by field, [env, sample, size], read when sliced. evaluation: numbers
-    per episode, those of `maniple evaluate` where a directory is given. record: settings and circumstances of the run, by name. OSError where
+    per episode, those of `maniple evaluate` where a directory is given, be it a training's or the evaluation's own. record: settings and circumstances of the run, by name. OSError where
     a file is damaged, as `maniple inspect` finds it: every byte is read for that; and where there are no results.
     """
 
@@ -198,6 +203,8 @@ class Run:
     @property
     def deck(self):
         """The deck with every key, as YAML; record["deck"] is the one that was given."""
+        if "resolved" not in self.record:
+            raise Unreadable(f"{self.path} holds no deck; allowed: {WITH_DECK}")
         return self.record["resolved"]
 
     @cached_property
@@ -205,7 +212,12 @@ class Run:
         """The model as the run stepped it (mujoco.MjModel), for MuJoCo of the release that the program was built with."""
         import mujoco
 
+        if "run/model_mjb" not in self.file:
+            raise Unreadable(f"{self.path} holds no model; allowed: {WITH_DECK}")
         stored = self.file["run/model_mjb"][()].tobytes()
+        if not stored:
+            raise Unreadable(f"{self.path} holds no model: it is of a training on demonstrations alone; with a task's deck before data.file "
+                             "imitate has one")
         return mujoco.MjModel.from_binary_path("model.mjb", {"model.mjb": stored})
 
     @property
@@ -220,6 +232,11 @@ class Run:
             return ""
         return (f"{self.directory}: the evaluation is of the policy of iteration {int(done[0])}, the newest is of iteration "
                 f"{int(rows[-1])}: maniple evaluate {self.directory}")
+
+    @property
+    def evaluated(self) -> str:
+        """Of an evaluation, the run or checkpoint whose policy acted, as its deck names it; "" of other runs."""
+        return self.setting("control.checkpoint", "") or "" if self.record.get("verb") == "evaluate" else ""
 
     @property
     def best(self):
@@ -271,6 +288,11 @@ def numbers_in(file, group):
     return NamedArrays({name: values[()] for name, values in file.get(group, {}).items()})
 
 
+def by_episode(evaluation):
+    """Of the numbers of an evaluation, those that have one for each episode."""
+    return NamedArrays({name: values for name, values in evaluation.items() if not OF_ALL_EPISODES.fullmatch(name)})
+
+
 def with_rows_of_log(metrics, log):
     """Metrics, and below them the rows of later iterations, which a run's log has immediately. Where a run continued from a
     checkpoint, its log has some iterations again: what it had of them before is dropped."""
@@ -302,21 +324,26 @@ def checkpoints_in(folder):
 
 
 def results_path(path):
-    """The results file of a run's directory; any other path unchanged."""
+    """The results file of a run's directory, or that of an evaluation where it has no other; any other path unchanged."""
     path = Path(path)
-    return path / "results.h5" if path.is_dir() else path
+    if not path.is_dir():
+        return path
+    results, evaluation = path / "results.h5", path / "evaluation.h5"
+    return evaluation if evaluation.is_file() and not results.exists() else results
 
 
 def what_is_missing(path):
     """The part of a message that describes a path without results."""
-    members = sorted(file.parent.name for file in Path(path).glob("*/results.h5"))
+    members = sorted({file.parent.name for name in ("results.h5", "evaluation.h5") for file in Path(path).glob(f"*/{name}")})
     if members:
         return f"{path} has no results of its own; it has those of {len(members)} run{'s' if len(members) > 1 else ''}, for instance {path}/{members[0]}"
     if not Path(path).is_dir():
         return f"{path} is not there"
     others = sorted(file.name for file in Path(path).glob("*.h5"))
-    return f"{path} has no results.h5" + (f"; it has {', '.join(f'{path}/{name}' for name in others)}" if others else "")
+    return f"{path} has no results.h5 or evaluation.h5" + (f"; it has {', '.join(f'{path}/{name}' for name in others)}" if others else "")
 
+
+WITH_DECK = "results of train, imitate, rollout or evaluate, which contain deck and model"
 
 # what somebody may take for a run
 OTHER_KINDS = {".yaml": "a deck, which maniple.make_vec() takes", ".yml": "a deck, which maniple.make_vec() takes",
@@ -340,24 +367,37 @@ def text_of(value):
 
 def main():
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # (who reads has had enough)
-    arguments = sys.argv[1:]
     try:
-        if arguments[:1] == ["compare"] and len(arguments) in (3, 4):
-            show_comparison(*arguments[1:])
-        elif len(arguments) == 1:
-            show(arguments[0])
+        if sys.argv[1:2] == ["compare"]:
+            show_comparison(sys.argv[2:])
         else:
-            sys.exit("usage: results.py RESULTS.h5 or DIRECTORY; results.py compare RUN_A RUN_B [METRIC]")
+            parser = argparse.ArgumentParser(description="Prints what the results of a run hold. `results.py compare RUN_A RUN_B` compares "
+                                             "two evaluations.")
+            parser.add_argument("run", metavar="RUN", help="directory of a run, or one of its files")
+            show(parser.parse_args().run)
     except (OSError, ValueError) as error:
         refuse(error)
     except KeyError as error:
         refuse(error.args[0])
 
 
-def show_comparison(one, other, metric="episode_return"):
+def show_comparison(arguments):
     from maniple.comparison import compare, text_of as told
+    from maniple.results import Run as Opened  # (of the module that compare() knows: this one is __main__)
 
-    print(told(compare(one, other, metric), (one, other), metric.removeprefix(OF_TASK)))
+    parser = argparse.ArgumentParser(prog=f"{Path(sys.argv[0]).name} compare", description="Compares two evaluations (maniple evaluate) "
+                                     "episode by episode, each pair from the same start.")
+    parser.add_argument("one", metavar="RUN_A", help="directory of an evaluated run or of an evaluation, or its evaluation.h5")
+    parser.add_argument("other", metavar="RUN_B", help="the same of the second one")
+    parser.add_argument("name", metavar="METRIC", nargs="?", help="the same as --metric METRIC")
+    parser.add_argument("--metric", metavar="METRIC", nargs="+", help="numbers by episode: episode_return (the default), episode_length, "
+                        "success where the task has it, termination_<name>, names of task.metrics; a wrong name lists those that there are")
+    given = parser.parse_args(arguments)
+    if given.name and given.metric:
+        parser.error(f"found the metric {given.name} and --metric {' '.join(given.metric)}; allowed: --metric {given.name} {' '.join(given.metric)}")
+    with Opened(given.one) as one, Opened(given.other) as other:
+        for metric in given.metric or [given.name or "episode_return"]:
+            print(told(compare(one, other, metric), (given.one, given.other), metric.removeprefix(OF_TASK)))
 
 
 def show(path):
@@ -369,10 +409,12 @@ def show(path):
             print(f"{name:32s} {data.shape} {data.dtype} {run.unit('trajectory/' + name)}")
         if earlier := run.evaluated_earlier():
             print(f"warning: {earlier}", file=sys.stderr)
-        for name, values in run.evaluation.items():
-            if name == "iteration":
-                continue
-            print(f"{run.evaluation.told(name):32s} {len(values):6d} episodes   mean {np.mean(values):.6g}")
+        for name, values in by_episode(run.evaluation).items():
+            half_width = run.evaluation.get("mean_return_confidence") if name == "episode_return" else None
+            print(f"{run.evaluation.told(name):32s} {len(values):6d} episodes   mean {np.mean(values):.6g}"
+                  + ("" if half_width is None else f" +- {half_width[0]:.3g} (95 %)"))
+        for name in (name for name in run.evaluation if name.startswith("level")):
+            print(f"{name:32s} {len(run.evaluation[name]):6d} levels     {' '.join(f'{value:.6g}' for value in run.evaluation[name])}")
 
 
 if __name__ == "__main__":

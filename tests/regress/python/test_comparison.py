@@ -110,7 +110,7 @@ def test_other_starts_are_refused(runs, maniple, tmp_path):
             compare(runs / "1", tmp_path / str(number) / "evaluation.h5")
     evaluate(maniple, runs / "2", "evaluation.episodes=30", f"output.directory={tmp_path / 'fewer'}")
     assert compare(runs / "1", tmp_path / "fewer/evaluation.h5").pairs == 30
-    with pytest.raises(KeyError, match="nearest: episode_return"):
+    with pytest.raises(KeyError, match="found 'episode_retrun', near episode_return; allowed: episode_length, "):
         compare(runs / "1", runs / "2", "episode_retrun")
     maniple("train", *PENDULUM, f"output.directory={tmp_path / 'none'}")
     with pytest.raises(ValueError, match="none has no evaluation; allowed: runs after `maniple evaluate`"):
@@ -120,6 +120,31 @@ def test_other_starts_are_refused(runs, maniple, tmp_path):
 def in_shell(*arguments):
     return subprocess.run([sys.executable, "-m", "maniple.results", "compare", *arguments], capture_output=True, text=True,
                           env={**ENVIRONMENT, "PYTHONPATH": str(ROOT / "tools")}, timeout=60)
+
+
+def test_metrics_by_name(runs, maniple, tmp_path):
+    """Success where the task has it, and others by their names, also several; numbers of all episodes together are none of them."""
+    for run in ("1", "2"):
+        evaluate(maniple, runs / run, "task.terminations.success={expression: 'qpos[slider] > 0.05'}", f"output.directory={tmp_path / run}")
+    shares = []
+    for run in ("1", "2"):
+        with h5py.File(tmp_path / run / "evaluation.h5") as file:
+            shares.append(file["evaluation/success"][:].astype(float))
+            assert file["evaluation/success_rate"][0] == pytest.approx(shares[-1].mean()) and 0 < shares[-1].mean() < 1
+    found = compare(tmp_path / "1", tmp_path / "2", metric="success")
+    assert found.pairs == 100 and found.means == tuple(share.mean() for share in shares)
+    assert found.confidence == pytest.approx(1.984217 * (shares[1] - shares[0]).std(ddof=1) / 10, rel=1e-5)
+    told = in_shell(tmp_path / "1", tmp_path / "2", "--metric", "success", "termination_fallen")
+    first, second = (line for line in told.stdout.splitlines() if "same starts" in line)
+    assert first.startswith(f"success of 100 episodes with the same starts: {tmp_path / '1'} {found.means[0]:.6g}, "), told
+    assert second.startswith("termination_fallen of 100 episodes") and in_shell(tmp_path / "1", tmp_path / "2", "success").stdout in told.stdout
+    names = "episode_length, episode_return, speed, success, termination_fallen, termination_success, termination_time_out"
+    for name in ("mean_return", "success_rate", "iteration"):
+        refused = in_shell(tmp_path / "1", tmp_path / "2", "--metric", name)
+        assert refused.returncode == 2 and f"metric: found '{name}'" in refused.stderr, refused
+        assert f"; allowed: {names}, the numbers by episode of {tmp_path}/1/evaluation.h5\n" in refused.stderr
+    assert "found the metric speed and --metric success" in in_shell(tmp_path / "1", tmp_path / "2", "speed", "--metric", "success").stderr
+    assert "termination_<name>" in in_shell("--help").stdout
 
 
 def test_command(runs, tmp_path):
@@ -134,7 +159,7 @@ def test_command(runs, tmp_path):
         with h5py.File(runs / "1/evaluation.h5") as file:
             assert found.means[0] == pytest.approx(file["evaluation/metric_speed"][:].mean(dtype=float))
     for arguments, message in (((runs / "1", tmp_path), "has no results.h5"), ((runs / "1",), "usage: "),
-                               ((runs / "1", runs / "2", "lenght"), "error: found 'lenght'; nearest: "),
-                               ((runs / "1", runs / "2", "sped"), "error: found 'sped'; nearest: speed")):
+                               ((runs / "1", runs / "2", "lenght"), "error: metric: found 'lenght', near episode_length; allowed: episode_length, "),
+                               ((runs / "1", runs / "2", "sped"), "error: metric: found 'sped', near speed; ")):
         refused = in_shell(*arguments)
         assert refused.returncode != 0 and message in refused.stderr and "Traceback" not in refused.stderr

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import maniple
-from conftest import ROOT, Maniple
+from conftest import ROOT, Maniple, start_tool
 
 ROADS = "inputs/tasks/two_roads.yaml"
 PENDULUM = ["inputs/tasks/gymnasium/inverted_pendulum_v5.yaml", "batch.num_envs=64", "learning.iterations=2", "policy.hidden=[16, 16]"]
@@ -147,11 +147,11 @@ def test_a_run_stands_for_its_deck(program, tmp_path):
     (tmp_path / "many/seed=1").mkdir(parents=True)
     (tmp_path / "many/seed=1/results.h5").write_bytes(run.path.read_bytes())
     program("evaluate", tmp_path / "run", f"output.directory={tmp_path / 'evaluated'}")
-    assert maniple.make_vec(tmp_path / "evaluated/evaluation.h5").max_episode_steps == 17
+    for evaluation in (tmp_path / "evaluated", tmp_path / "evaluated/evaluation.h5"):
+        assert maniple.make_vec(evaluation).max_episode_steps == 17
     for deck, message in ((tmp_path / "many", "has no results of its own; it has those of 1 run, for instance .*many/seed=1"),
-                          (tmp_path / "evaluated", r"has no results.h5; it has .*evaluated/evaluation.h5"),
                           ({"include": [run, tmp_path / "run"]}, "include: found the runs .*; allowed: one run"),
-                          (run.checkpoints[0], "holds no deck; allowed: results of train, imitate or rollout")):
+                          (run.checkpoints[0], "holds no deck; allowed: results of train, imitate, rollout or evaluate")):
         with pytest.raises(ValueError, match=message):
             maniple.make_vec(deck)
     with pytest.raises(TypeError, match="deck: found int; allowed: a file, the name of a deck, a run, or a dictionary"):
@@ -169,6 +169,47 @@ def test_another_deck_asks_for_the_policys_keys(program, tmp_path):
     assert maniple.Run(tmp_path / "out/evaluation.h5").evaluation["episode_length"].max() <= 9
 
 
+def test_the_folder_of_an_evaluation(program, tmp_path):
+    """Its results are those of its file; what needs a policy, a learning curve or motion names the training instead."""
+    folder = tmp_path / "evaluated"
+    program("train", *PENDULUM, f"output.directory={tmp_path / 'run'}")
+    program("evaluate", tmp_path / "run", "batch.num_envs=10", "evaluation.episodes=30", "task.metrics.speed=abs(qvel[slider])",
+            f"output.directory={folder}")
+    run = maniple.Run(folder)
+    assert run.path == folder / "evaluation.h5" and run.setting("evaluation.episodes") == 30 and run.model.nq == 2
+    assert run.evaluated == str(tmp_path / "run") and maniple.Run(tmp_path / "run").evaluated == ""
+    with h5py.File(run.path) as file:
+        assert list(run.evaluation) == list(file["evaluation"])
+        np.testing.assert_array_equal(run.evaluation["speed"], file["evaluation/metric_speed"][()])
+        mean, confidence = (file[f"evaluation/{name}"][0] for name in ("mean_return", "mean_return_confidence"))
+    shown = start_tool("maniple/results.py", folder)
+    assert f"{'episode_return':32s} {30:6d} episodes   mean {mean:.6g} +- {confidence:.3g} (95 %)\n" in shown.stdout
+    # (a mean is no episode)
+    assert {line.split()[1] for line in shown.stdout.splitlines()} == {"30"} and "speed " in shown.stdout, shown
+    for tool in ("replay.py", "plot_learning_curve.py", "export_onnx.py"):
+        refused = start_tool(tool, folder)
+        assert refused.returncode == 2 and str(tmp_path / "run") in refused.stderr.splitlines()[-1], refused
+        assert "evaluat" in refused.stderr and "Traceback" not in refused.stderr
+    pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
+    for given in (folder, run, run.path):
+        with pytest.raises(ValueError, match=f"is of an evaluation; allowed: the directory of the training, here {tmp_path / 'run'}$"):
+            maniple.load_policy(given)
+
+
+def test_runs_without_a_model(program, demonstrations, tmp_path):
+    """A training on demonstrations alone has none, and a checkpoint neither model nor deck: both say so."""
+    program("imitate", *SMALL, f"data.file={demonstrations}", f"output.directory={tmp_path}")
+    run = maniple.Run(tmp_path)
+    assert len(run.metrics["loss"]) == 3 and run.setting("learning.steps") == 30
+    for read in (lambda: run.model, run.control_timestep):
+        with pytest.raises(OSError, match="results.h5 holds no model: it is of a training on demonstrations alone"):
+            read()
+    checkpoint = maniple.Run(run.checkpoints[-1])
+    for read, what in ((lambda: checkpoint.model, "model"), (lambda: checkpoint.setting("learning.steps"), "deck")):
+        with pytest.raises(OSError, match=f"3.h5 holds no {what}; allowed: results of train, imitate, rollout or evaluate"):
+            read()
+
+
 def test_unknown_names_and_other_files(program, tmp_path):
     program("train", *PENDULUM, f"output.directory={tmp_path / 'run'}")
     program("evaluate", tmp_path / "run", f"output.directory={tmp_path / 'evaluated'}")
@@ -183,8 +224,9 @@ def test_unknown_names_and_other_files(program, tmp_path):
         with pytest.raises(KeyError) as caught:
             read()
         assert near in caught.value.args[0]
-    with pytest.raises(FileNotFoundError, match="has no results.h5; it has .*evaluated/evaluation.h5"):
-        maniple.Run(tmp_path / "evaluated")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="empty has no results.h5 or evaluation.h5$"):
+        maniple.Run(tmp_path / "empty")
     with pytest.raises(FileNotFoundError, match="nowhere is not there"):
         maniple.Run(tmp_path / "nowhere")
     (tmp_path / "x.onnx").write_bytes(b"no HDF5")
