@@ -3,6 +3,7 @@
 import numbers
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,19 +14,21 @@ ROOT = Path(__file__).resolve().parents[2]  # of a checkout, or PREFIX/share/man
 
 
 def program(wanted: str) -> str:
-    """The program: of the build folder of a checkout, of an installation, or in PATH. Ends the process if there is none.
+    """The program: what MANIPLE_PROGRAM names, as for job scripts; else that of the build folder of a checkout, of an installation,
+    or in PATH. FileNotFoundError if there is none.
 
     `wanted`: what it is needed for, for the message.
     """
+    named = os.environ.get("MANIPLE_PROGRAM", "")
     build = Path(os.environ.get("MANIPLE_BUILD_DIR", ROOT / "build")) / "maniple"
-    for place in (build, ROOT.parents[1] / "bin" / "maniple"):
-        if place.is_file():
-            return str(place)
-    found = shutil.which("maniple")
-    if found is None:
-        sys.exit(f"{wanted} by the program maniple, which is neither {build} nor in PATH; a rollout that recorded qpos is shown "
-                 "without it")
-    return found
+    for place in (named,) if named else (build, ROOT.parents[1] / "bin" / "maniple", "maniple"):
+        found = shutil.which(place)  # (of a path with folders, itself)
+        if found is not None:
+            return found
+    if named:
+        raise FileNotFoundError(f"MANIPLE_PROGRAM: found '{named}', which is no program on {socket.gethostname()}")
+    raise FileNotFoundError(f"{wanted} by the program maniple, which is neither {build} nor in PATH: MANIPLE_PROGRAM names it; a rollout that "
+                            "recorded qpos is shown without it")
 
 
 @contextmanager

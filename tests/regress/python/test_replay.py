@@ -121,6 +121,29 @@ def test_policy_of_a_training(maniple, tmp_path):
         assert browser.problems == []
 
 
+def test_which_program_rolls_out(maniple, tmp_path, monkeypatch):
+    """The one that MANIPLE_PROGRAM names, before that of the build folder; one that is not there is no reason to take another."""
+    maniple("train", PENDULUM, "batch.num_envs=64", "learning.iterations=1", "task.episode_length=1", f"output.directory={tmp_path / 'run'}")
+    program = tmp_path / "my program"
+    program.write_text(f'#!/bin/sh\necho "$1" >> "{tmp_path}/started"\nexec "{maniple.program}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("MANIPLE_PROGRAM", str(program))
+    replay(tmp_path / "run", "--envs", 1, "--seconds", 0.1)
+    assert (tmp_path / "started").read_text() == "rollout\n" and (tmp_path / "run/replay.html").is_file()
+    (tmp_path / "run/replay.html").unlink()
+    program.chmod(0o644)
+    for wrong in (program, tmp_path / "none", "no-program"):
+        monkeypatch.setenv("MANIPLE_PROGRAM", str(wrong))
+        said = replay(tmp_path / "run", "--envs", 1, exit_code=2)
+        assert said.startswith(f"replay.py: error: MANIPLE_PROGRAM: found '{wrong}', which is no program") and said.count("\n") == 1, said
+    monkeypatch.delenv("MANIPLE_PROGRAM")
+    monkeypatch.setenv("MANIPLE_BUILD_DIR", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said = replay(tmp_path / "run", "--envs", 1, exit_code=2)
+    assert f"neither {tmp_path}/maniple nor in PATH: MANIPLE_PROGRAM names it" in said and said.count("\n") == 1
+    assert not (tmp_path / "run/replay.html").exists()
+
+
 def test_policy_of_an_imitation(maniple, tmp_path):
     """As of a training; one without a task has no robot."""
     maniple("rollout", PENDULUM, "batch.num_envs=4", "simulation.steps=50", "task.episode_length=1", "initial_state.source=task",
