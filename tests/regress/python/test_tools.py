@@ -3,13 +3,14 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from conftest import of_the_day, start_tool
+from conftest import ENVIRONMENT, of_the_day, start_tool
 from damages import flip_bit_of_number, truncate
 from demonstrations import episodes, write_robomimic
 from maniple.results import BLOCK_BYTES, SEAL_BYTES, Run, check_seal
@@ -255,6 +256,30 @@ def test_seal(maniple, tmp_path):
         file["trajectory/qpos"][0, 0, 0] += 1
     with pytest.raises(OSError, match=f"{path} is damaged, or was changed"):
         Run(path)
+
+
+def test_the_module_of_python_says_what_builds_it(maniple, tmp_path):
+    """After a build by CMake alone: the target; of a build folder that has none, or none for this Python, how it gets one."""
+    build = tmp_path / "build"
+
+    def said():
+        ended = subprocess.run([sys.executable, "-c", "import maniple; maniple.make_vec('isaac_cartpole')"], capture_output=True, text=True,
+                               env={**ENVIRONMENT, "PYTHONPATH": str(maniple.root / "tools"), "MANIPLE_BUILD_DIR": str(build)}, cwd=tmp_path)
+        assert ended.returncode == 1
+        return ended.stderr.splitlines()[-1]
+
+    missing = f"ImportError: found no module _maniple in {maniple.root}/tools/maniple or {build}/python; "
+    assert said().startswith(f"{missing}{build} is no build folder of CMake; tools/run.sh builds program and module")
+    build.mkdir()
+    (build / "CMakeCache.txt").write_text("")
+    (build / "build.ninja").write_text("build maniple: phony\n")
+    assert said().startswith(f"{missing}{build} was configured without it; `cmake -S {maniple.root} -B {build} -DMANIPLE_PYTHON_PACKAGE=ON`")
+    (build / "build.ninja").write_text("build maniple_python: phony python/_maniple.so\n")
+    assert said().startswith(f"{missing}`cmake --build {build} --target maniple_python` builds it")
+    (build / "python").mkdir()
+    other = build / "python/_maniple.cpython-39-x86_64-linux-gnu.so"
+    other.write_bytes(b"")
+    assert said().startswith(f"ImportError: found {other}, of another Python than {sys.executable}") and "--target maniple_python" in said()
 
 
 def test_a_build_says_what_it_does(maniple, tmp_path):
