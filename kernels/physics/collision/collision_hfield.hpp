@@ -40,6 +40,38 @@ struct HfieldPrisms {
   }
 };
 
+// Whether a plane keeps a shape away from a prism of which GJK, to its tolerance, would find the same: the
+// plane of the prism's top, or the one across the way to the middle of the shape from the point below or
+// beside it. `upper`: the right angle of the prism is at its first corner, else at its last one.
+template <class S>
+MANIPLE_FUNCTION bool is_apart(const Vec3<double>* corner, bool upper, double inflation,
+                               const ConvexOptions& options, ConvexShape<S> shape) {
+  const double apart = inflation + 2 * options.tolerance;
+  const Vec3<double>*const top = corner + 3, &origin = upper ? top[0] : top[2];
+  Vec3<double> up = plain_cross(top[1] - top[0], top[2] - top[0]);
+  up = (up.z < 0 ? -1 : 1) / length(up) * up;
+  if (plain_dot(up, shape.support(-up) - origin) > apart) return true;
+  // coordinates along the legs, 0 to 1 and at most 1 together
+  const Vec3<double> leg1 = top[1] - origin, leg2 = (upper ? top[2] : top[0]) - origin,
+                     way = shape.pos - origin;
+  const auto along = [&](const Vec3<double>& leg) {
+    return (way.x * leg.x + way.y * leg.y) / (leg.x * leg.x + leg.y * leg.y);
+  };
+  double part1 = max(0.0, along(leg1)), part2 = max(0.0, along(leg2));
+  if (const double beyond = part1 + part2 - 1; beyond > 0) {
+    // (the legs have about the same length)
+    part1 = min(1.0, max(0.0, part1 - 0.5 * beyond));
+    part2 = 1 - part1;
+  }
+  const Vec3<double> beside = origin + part1 * leg1 + part2 * leg2, apart_by = shape.pos - beside;
+  const double distance = length(apart_by);
+  if (!(distance > kMinimumValue) || apart_by.z < 0) return false;
+  const Vec3<double> axis = (1 / distance) * apart_by;
+  double most = plain_dot(axis, top[0]);
+  for (int k = 1; k < 3; ++k) most = max(most, plain_dot(axis, top[k]));
+  return plain_dot(axis, shape.support(-axis)) - most > apart;
+}
+
 // Calls add(contact) for the contacts of a shape, in the height field's frame, at most kMostGeomPairContacts.
 template <class S, class Add>
 MANIPLE_STAGE void touch_prisms(const Model<S>& m, int id, ConvexShape<S>& shape, double margin,
@@ -73,6 +105,7 @@ MANIPLE_STAGE void touch_prisms(const Model<S>& m, int id, ConvexShape<S>& shape
         prisms.add(row + upper, column);
         if (prisms.corner[3].z < low[2] && prisms.corner[4].z < low[2] && prisms.corner[5].z < low[2])
           continue;
+        if (is_apart(prisms.corner, upper == 1, 0.5 * margin, options, shape)) continue;
         ConvexShape<S> prism{.type = geom_hfield,
                              .pos = prisms.center(),
                              .mat = {1, 0, 0, 0, 1, 0, 0, 0, 1},
