@@ -1,10 +1,15 @@
 """Messages and helps of the scripts of tools/."""
 # ctest: PROCESSORS 1
 
+import fcntl
 import itertools
+import os
+import pty
+import re
 import shutil
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import h5py
@@ -355,4 +360,50 @@ def test_a_build_says_what_it_does(maniple, tmp_path):
     (tmp_path / "build.ninja").write_text("rule make\n  command = touch $out\nbuild one: make\nbuild two: make one\n")
     command = ["bash", "-c", f". {maniple.root}/tools/common.sh; configure_build .; build_targets . two"]
     first, second = (subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout for _ in range(2))
-    assert first.startswith("Building two in .: ten minutes or so on two cores") and "Building" not in second
+    assert first.startswith("Building two in .: ten minutes or so on two cores (log: ./build.log)\n") and first.count("\n") == 1 and second == ""
+
+
+def on_a_terminal(command, folder, environment):
+    """What a terminal of 50 columns is told, and the exit code."""
+    main, other = pty.openpty()
+    termios.tcsetwinsize(other, (20, 50))
+    started = subprocess.Popen(command, cwd=folder, env=environment, stdin=other, stdout=other, stderr=other, start_new_session=True,
+                               preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(other)
+    told = b""
+    while True:
+        try:
+            told += os.read(main, 4096)
+        except OSError:  # (the last one who writes has gone)
+            break
+    os.close(main)
+    return told.decode(), started.wait(timeout=60)
+
+
+def test_a_build_says_how_far_it_is(maniple, tmp_path):
+    """In one moving line on a terminal, in a line now and then elsewhere; what compilers say is printed, all of it is in the log,
+    and a build that fails fails."""
+    (tmp_path / "build.ninja").write_text(
+        "rule make\n  command = sleep $seconds && echo warning of $out && touch $out\n  description = Building $out, whose name is long, so long that it takes a second line\n"
+        "rule bad\n  command = echo wrong && false\n"
+        "build one: make\n  seconds = 0.1\nbuild two: make one\n  seconds = 2.5\nbuild three: make two\n  seconds = 0.1\nbuild four: bad three\n")
+    script = f"set -euo pipefail; . {maniple.root}/tools/common.sh; configure_build .; build_targets . three; build_targets . four || exit 7"
+    environment = {**ENVIRONMENT, "MANIPLE_PROGRESS_EVERY": "1"}
+    elsewhere = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert elsewhere.returncode == 7 and elsewhere.stderr == "", elsewhere
+    lines = elsewhere.stdout.splitlines()
+    # (while `two` is being made, `one` was the last to be ready)
+    assert any(re.fullmatch(r"\[1/3\] Building one, .* second line \([12] s\)", line) for line in lines), lines
+    assert [line for line in lines if line.startswith("warning")] == [f"warning of {name}" for name in ("one", "two", "three")]
+    assert "FAILED: four " in lines and lines[-1] == "ninja: build stopped: subcommand failed." and not any("\r" in line for line in lines)
+    log = (tmp_path / "build.log").read_text()
+    assert "[1/1] echo wrong && false\n" in log and "\nwrong\n" in log
+    for name in ("one", "two", "three", ".ninja_log"):
+        (tmp_path / name).unlink()
+    told, code = on_a_terminal(["bash", "-c", script], tmp_path, environment)
+    assert code == 7
+    for number, name in enumerate(("one", "two", "three"), 1):
+        # the line is as long as the terminal is wide, less one, and gives its place to what is printed
+        line = f"[{number}/3] Building {name}, whose name is long, so long that it takes a second line"[:49]
+        assert f"\r\x1b[K{line}\r\x1b[Kwarning of {name}\r\n" in told, told
+    assert told.endswith("ninja: build stopped: subcommand failed.\r\n")
