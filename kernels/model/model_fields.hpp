@@ -223,6 +223,7 @@
   REAL(geom_aabb, 6 * ngeom, "m: center and half sizes of the box around it")                              \
   REAL(geom_pos, 3 * ngeom, "position in the body frame")                                                  \
   REAL(geom_quat, 4 * ngeom, "rotation in the body frame")                                                 \
+  REAL(geom_rgba, 4 * ngeom, "color, which no kernel reads, and opacity")                                  \
   REAL(geom_friction, 3 * ngeom, "sliding, torsional, rolling")                                            \
   REAL(geom_solmix, ngeom, "weight of its contact parameters")                                             \
   REAL(geom_solref, 2 * ngeom, "reference acceleration of its contacts")                                   \
@@ -446,7 +447,7 @@
   FIELD(gravity, 1, 3, 3, none, "m/s^2", "gravity")                                                         \
   FIELD(qpos0, nq, 1, 1, qpos, "m or rad", "generalized position at reset, zero of each hinge and slide")   \
   FIELD(body_pos, nbody, 3, 3, body, "m", "position in the frame of the parent body")                       \
-  FIELD(body_quat, nbody, 4, 4, body, "1", "orientation in the frame of the parent body, normalized")       \
+  FIELD(body_quat, nbody, 4, 4, body, "1", "orientation in the frame of the parent body, of any length")    \
   FIELD(body_mass, nbody, 1, 1, body, "kg", "mass of the body")                                             \
   FIELD(body_ipos, nbody, 3, 3, body, "m", "center of mass in the body frame")                              \
   FIELD(body_inertia, nbody, 3, 3, body, "kg m^2", "principal moments of inertia")                          \
@@ -456,9 +457,11 @@
   FIELD(dof_armature, nv, 1, 1, dof, "kg or kg m^2", "rotor inertia or mass")                               \
   FIELD(dof_frictionloss, nv, 1, 1, dof, "N or N m", "dry friction: largest force")                         \
   FIELD(geom_pos, ngeom, 3, 3, geom, "m", "position of the geom in the frame of its body")                  \
-  FIELD(geom_quat, ngeom, 4, 4, geom, "1", "orientation of the geom in the frame of its body, normalized")  \
+  FIELD(geom_quat, ngeom, 4, 4, geom, "1",                                                                  \
+        "orientation of the geom in the frame of its body, of any length")                                  \
   FIELD(geom_size, ngeom, 3, 3, geom, "m",                                                                  \
         "radii and half sizes of spheres, capsules, ellipsoids, cylinders and boxes")                       \
+  FIELD(geom_rgba, ngeom, 3, 4, geom, "1", "color of the geom in pictures: red, green, blue")               \
   FIELD(geom_friction, ngeom, 1, 3, geom, "1", "sliding friction of the geom")                              \
   FIELD(pair_friction, npair, 2, 5, pair, "1", "sliding friction of the explicit pair, along its tangents") \
   FIELD(site_pos, nsite, 3, 3, site, "m", "position of the site in the frame of its body")                  \

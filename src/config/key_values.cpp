@@ -114,7 +114,7 @@ bool read_number(const DeckValue& value, double& number) {
 
 bool read_number(const DeckValue& value, TermNumber& number) {
   if (read_number(value, number.value)) return true;
-  if (value.kind != DeckValue::Kind::scalar || value.text.empty()) return false;
+  if (value.kind != DeckValue::Kind::scalar || value.text.empty() || std::isnan(number.value)) return false;
   number = TermNumber(value.text);
   return true;
 }

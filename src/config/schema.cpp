@@ -120,7 +120,7 @@ const std::vector<Key>& schema() {
       KEY(output.overwrite, anything(), "", "Permission to replace results of an earlier run in the directory"),
       KEY(output.tensorboard, anything(), "", "Event files for TensorBoard, written by train and imitate next to the results"),
       KEY_AS("output.trajectory.every", output.trajectory_every, at_least(0), "control steps", "Control steps between two samples of the trajectory; 0: no trajectory"),
-      KEY_AS("output.trajectory.fields", output.trajectory_fields, anything(), "", "Recorded fields: those of the state, those that follow from it (as mj_step leaves them, one physics step older) and, with a task, action, reward, observation and the other values of its control steps, variables/<name> and commands/<name>. An unknown name is refused with the list of names"),
+      KEY_AS("output.trajectory.fields", output.trajectory_fields, anything(), "", "Recorded fields: those of the state, those that follow from it (as mj_step leaves them, one physics step older) and, with a task, action, reward, observation and the other values of its control steps, variables/<name>, commands/<name> and fields of the model that events set. An unknown name is refused with the list of names"),
 
       KEY(output.dataset, anything(), "", "Layout in which rollout and evaluate write the episodes of a task as demonstrations, ordered by environment and start, with the observations under their names. robomimic: <directory>/demonstrations.hdf5. minari: the data set demonstrations-v0 in MINARI_DATASETS_PATH=<directory>/minari"),
       KEY(output.dataset_episodes, at_least(0), "episodes", "Largest number of episodes in the data set, taken from the first; 0: all"),

@@ -126,7 +126,8 @@ class TaskReader {
     for (const DeckEntry& entry : value.map)
       if (entry.value[0].kind != Kind::null) of_keys.gather([&] { read_key(term, entry, path); });
     // only terms of the library have parameters
-    if (const DeckValue* const name = value.find("term"); name == nullptr || name->kind == Kind::null)
+    const DeckValue* const library = value.find("term");
+    if (library == nullptr || library->kind == Kind::null)
       for (const auto& [name, place] : term.where_parameters)
         of_keys.gather([&, of = name, at = place] { refuse_key(of, at, path + "." + of); });
     of_keys.throw_any();

@@ -13,6 +13,7 @@
 
 #include "kernels/base/pack.hpp"
 #include "src/base/counted.hpp"
+#include "src/base/timing.hpp"
 #include "src/base/to_device.hpp"
 #include "src/base/version.hpp"
 #include "src/driver/earlier_run.hpp"
@@ -46,6 +47,22 @@ bool device_sum_is_right(Session& session) {
   for (std::size_t i = 0; i < numbers.size(); ++i)
     right = right && sums(i) == ranks * static_cast<double>(i) + ranks * (ranks - 1) / 2;
   return right;
+}
+
+// Whether other programs, or a limit on processor time, take this rank's cores from it: a moment of work.
+std::vector<std::string> busy_core_lines(const Session& session) {
+  constexpr double kMoment = 0.2, kEnough = 0.9;  // s, and part of it
+  const double begun = wall_seconds(), before = thread_seconds();
+  while (wall_seconds() - begun < kMoment) {
+  }
+  const double part = (thread_seconds() - before) / (wall_seconds() - begun);
+  if (part > kEnough) return {};
+  const RankPlace& place = session.place();
+  return {
+      fmt::format("rank {}: of {} ms of work a core ran it for {:.0f}%: other programs use the cores {} of "
+                  "{}, or a limit on "
+                  "the job's processor time holds it back",
+                  session.rank(), 1000 * kMoment, 100 * part, ranges(place.cores), place.host)};
 }
 
 }  // namespace
@@ -177,6 +194,7 @@ ExitCode doctor(const Config& config, Session& session) {
     broken.push_back(error.what());
   }
 
+  for (const std::string& line : gather_lines(busy_core_lines(session), session)) warnings.push_back(line);
   for (const std::string& warning : warnings) say("warning: " + warning);
   for (const std::string& line : broken) say("broken: " + line);
   std::int64_t failures = static_cast<std::int64_t>(broken.size());

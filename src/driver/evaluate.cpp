@@ -68,7 +68,8 @@ void tell_levels(const Simulation& simulation, const EvaluationResult& result, R
 }  // namespace
 
 ExitCode evaluate_policy(const Config& given, Session& session) {
-  // (the first episodes of an environment do not depend on how many others there are)
+  // (episodes do not depend on how many others there are, but for the ground of a terrain: environments spread
+  // over its kinds, however many they are)
   Config config = given;
   config.batch.num_envs = evaluation_environments(given, session.size());
   if (!config.task.present)

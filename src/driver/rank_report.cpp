@@ -78,6 +78,22 @@ std::vector<std::string> table(const std::vector<std::vector<std::string>>& rows
   return lines;
 }
 
+// The largest part of a rank's time in which it could have run and no core ran it, and the rank. Ranks sleep
+// while they write or wait for data, and may where a device works for them.
+std::pair<double, std::size_t> least_run(const RankReport& report) {
+  std::pair<double, std::size_t> found{0.0, 0};
+  for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
+    const RankUse& use = report.ranks[rank];
+    double asleep = 0;
+    for (const auto& [stage, seconds] : use.seconds)
+      if (stage == "output" || stage == "loader") asleep += seconds;
+    if (const double part = (use.total - use.running - asleep) / use.total;
+        use.device == "-" && part > found.first)
+      found = {part, rank};
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string ranges(const std::vector<int>& cores) {
@@ -94,9 +110,9 @@ std::string ranges(const std::vector<int>& cores) {
 
 std::vector<RankUse> gather_use(Collectives& collectives, const RankPlace& place, RankUse mine) {
   std::string text =
-      fmt::format("{}\n{}\n{}\n{} {}", place.host, ranges(place.cores),
+      fmt::format("{}\n{}\n{}\n{} {} {}", place.host, ranges(place.cores),
                   place.device_index < 0 ? "-" : fmt::format("{} {}", place.device_index, place.device.name),
-                  mine.share, mine.total);
+                  mine.share, mine.total, mine.running);
   for (const auto& stage : mine.seconds) text += fmt::format(" {}", stage.second);
   std::vector<RankUse> ranks;
   for (const std::string& each : collectives.gather_text(text)) {
@@ -105,7 +121,7 @@ std::vector<RankUse> gather_use(Collectives& collectives, const RankPlace& place
     std::getline(in, rank.host);
     std::getline(in, rank.cores);
     std::getline(in, rank.device);
-    in >> rank.share >> rank.total;
+    in >> rank.share >> rank.total >> rank.running;
     for (auto& stage : rank.seconds) in >> stage.second;
     ranks.push_back(rank);
   }
@@ -156,6 +172,11 @@ std::vector<std::string> report_lines(const RankReport& report, std::size_t rows
         "waiting: rank {} waits for others {} of the time: shares are uneven, or a rank's cores are "
         "busy with other work",
         rank, percent(waiting)));
+  if (const auto [missed, rank] = least_run(report); missed > kGoal)
+    lines.push_back(fmt::format(
+        "cores: no core ran rank {} for {} of the time: other programs use its cores ({}), or a limit on "
+        "the job's processor time holds it back",
+        rank, percent(missed), report.ranks[rank].cores));
   if (const auto [loader, rank] = largest(report, columns, "loader"); loader > kGoal)
     lines.push_back(fmt::format(
         "loader: rank {} waited for data during {} of the time. Give the loading thread a core of "
@@ -177,6 +198,8 @@ void write_report(const RankReport& report, ResultsWriter& results) {
         [&](std::size_t rank) { return report.ranks[rank].share; });
   write("total", "s", "of training since the last start, by rank",
         [&](std::size_t rank) { return report.ranks[rank].total; });
+  write("running", "s", "of total, for which a core ran the rank",
+        [&](std::size_t rank) { return report.ranks[rank].running; });
   for (const Column& column : columns_of(report.ranks))
     write(column.name, "s", "of total", [&](std::size_t rank) { return column.seconds[rank]; });
   results.write_text(kRankReport,

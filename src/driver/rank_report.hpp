@@ -23,6 +23,7 @@ struct RankUse {
   std::string host, cores, device;
   std::int64_t share = 0;                               // of the batch
   double total = 0;                                     // s, of the whole training on this rank
+  double running = 0;                                   // s, of it, for which a core ran the rank
   std::vector<std::pair<std::string, double>> seconds;  // of it, by stage; the same stages on every rank
 };
 

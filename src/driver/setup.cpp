@@ -268,7 +268,7 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
   const ImportedModel& model = prepared.model;
   run_together(session.collectives(), [&] {
     prepared = prepare(config);
-    check_trajectory_fields(config, model.sizes);
+    check_trajectory_fields(config, model);
   });
   if (session.rank() != 0) prepared.model.mjb.reset();
   const RankMemory memory = rank_memory(config, prepared, session, holds);

@@ -9,6 +9,7 @@
 
 #include "src/base/activity.hpp"
 #include "src/base/log.hpp"
+#include "src/base/timing.hpp"
 #include "src/config/dump.hpp"
 #include "src/config/schema.hpp"
 #include "src/driver/progress.hpp"
@@ -475,6 +476,7 @@ class TrainingLoop {
     RankUse mine;
     mine.seconds = stage_seconds();
     mine.total = seconds_since(loop_started_);
+    mine.running = thread_seconds() - thread_seconds_before_;
     const Learner::Share share = learner_.share();
     mine.share = share.amount;
     return {.ranks = gather_use(run_.collectives, run_.place, mine),
@@ -519,6 +521,7 @@ class TrainingLoop {
   std::int64_t since_check_ = 0, checks_ = 0;
   RankReport report_;
   const Clock::time_point loop_started_ = Clock::now();
+  const double thread_seconds_before_ = thread_seconds();
   Snapshot kept_;
   std::int64_t kept_at_ = -1;  // the iteration after which it was taken
   StopRequest stop_;

@@ -136,7 +136,7 @@ std::string model_text(const Config& config, Session& session, Prepared& prepare
   prepared.model = import_model_of(config);
   const Partition partition = environments_of(config, config.batch.num_envs, session.rank(), session.size());
   Mistakes mistakes;
-  mistakes.gather([&] { check_trajectory_fields(config, model.sizes); });
+  mistakes.gather([&] { check_trajectory_fields(config, model); });
   mistakes.gather([&] {
     if (config.initial_state.source == StartState::keyframe ||
         config.control.source == ControlInput::keyframe)

@@ -230,10 +230,6 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
   if (purpose == CheckpointPurpose::warm_start)
     return stored.kind == "imitate" && run.kind == "train" ? check_clone(path, stored, run)
                                                            : check_policy(path, stored, run, purpose);
-  auto compare = [&](const char* key, const std::string& found, const std::string& wanted) {
-    if (found != wanted)
-      throw InputError(SourceLocation{path}, key, "the checkpoint has " + found, "this run has " + wanted);
-  };
   // names and sizes say most of what differs; a number within says nothing but that it does
   auto compare_digests = [&](const char* key, const std::string& found, const std::string& wanted,
                              const std::string& stored_digest, const std::string& run_digest) {
@@ -261,7 +257,9 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
   compare_digests("task", stored.task, run.task, stored.task_digest, run.task_digest);
   check_policy(path, stored, run, purpose);
   if (purpose == CheckpointPurpose::policy) return check_policy_task(path, stored, run);
-  compare("kind of run", stored.kind, run.kind);
+  if (stored.kind != run.kind)
+    throw InputError(SourceLocation{path}, "kind of run", "the checkpoint has " + stored.kind,
+                     "this run has " + run.kind);
   const bool rate_lasts = std::find(run.settings.begin(), run.settings.end(),
                                     "learning.schedule: \"adaptive\"") != run.settings.end();
   for (const Difference& difference : differences_of_settings(stored, run)) {
@@ -272,9 +270,14 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
                        "allowed: the value that the run began with, or learning.warm_start for a new run "
                        "with this policy");
   }
-  compare("simulation.precision", stored.precision, run.precision);
-  compare("batch.num_envs", std::to_string(stored.num_envs), std::to_string(run.num_envs));
-  compare("batch.seed", std::to_string(stored.seed), std::to_string(run.seed));
+  auto compare_setting = [&](const char* key, const std::string& found, const std::string& wanted) {
+    if (found != wanted)
+      throw InputError(SourceLocation{path}, key, "the checkpoint has " + found,
+                       "this run has " + wanted + "; learning.warm_start begins a new run with this policy");
+  };
+  compare_setting("simulation.precision", stored.precision, run.precision);
+  compare_setting("batch.num_envs", std::to_string(stored.num_envs), std::to_string(run.num_envs));
+  compare_setting("batch.seed", std::to_string(stored.seed), std::to_string(run.seed));
 }
 
 }  // namespace maniple

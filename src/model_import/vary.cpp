@@ -98,9 +98,10 @@ std::vector<VaryingField> varying_fields(const ImportedModel& model) {
   return fields;
 }
 
-bool stands_alone(const ImportedModel& model, const VaryingField& field) {
+bool stands_alone(const ImportedModel& model, const std::string& field) {
   VariedOffsets varied;
-  varied.*(field.offset) = 0;
+  for (const VaryingField& known : varying_fields(model))
+    if (known.name == field) varied.*(known.offset) = 0;
   mark_consequences(model, varied);
   bool alone = true;
 #define MANIPLE_FIELD(name, ...) alone = alone && varied.name < 0;
@@ -110,9 +111,9 @@ bool stands_alone(const ImportedModel& model, const VaryingField& field) {
 }
 
 bool is_not_negative(const std::string& field) {
-  static const std::set<std::string> fields{"body_mass",     "body_inertia",  "jnt_stiffness",
-                                            "dof_damping",   "dof_armature",  "dof_frictionloss",
-                                            "geom_friction", "pair_friction", "geom_size"};
+  static const std::set<std::string> fields{
+      "body_mass",        "body_inertia",  "jnt_stiffness", "dof_damping", "dof_armature",
+      "dof_frictionloss", "geom_friction", "pair_friction", "geom_size",   "geom_rgba"};
   return fields.contains(field);
 }
 

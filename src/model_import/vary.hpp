@@ -20,8 +20,9 @@ struct VaryingField {
 };
 std::vector<VaryingField> varying_fields(const ImportedModel& model);
 
-// Whether no other number of the model follows from a field (kernels/physics/set_const.hpp).
-bool stands_alone(const ImportedModel& model, const VaryingField& field);
+// Whether no other number of the model follows from a field of varying_fields()
+// (kernels/physics/set_const.hpp).
+bool stands_alone(const ImportedModel& model, const std::string& field);
 
 // Numbers of this field are at least 0 in any model that can be stepped.
 bool is_not_negative(const std::string& field);

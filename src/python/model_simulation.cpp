@@ -109,7 +109,7 @@ ModelSimulation::ModelSimulation(const Config& config, const std::vector<std::st
   for (const auto& [name, size] : state_sizes(model().sizes))
     if (size > 0 && std::find(fields.begin(), fields.end(), name) == fields.end())
       config_.output.trajectory_fields.push_back(name);
-  check_trajectory_fields(config_, model().sizes);
+  check_trajectory_fields(config_, model());
   const Partition partition = environments_of(config_, config_.batch.num_envs, 0, 1);
   refuse_what_does_not_fit(config, config_, prepared_, partition);
   const int count = parts_of(partition, threads);
@@ -141,14 +141,13 @@ ModelSimulation::ModelSimulation(const Config& config, const std::vector<std::st
                          .description = info.description,
                          .size = static_cast<int>(info.size)});
     }
-  for (const VaryingField& field : varying_fields(model()))
-    if (const int offset = model().sizes.varied.*(field.offset); offset >= 0)
-      model_fields_.push_back({.name = field.name,
-                               .unit = field.unit,
-                               .description = field.description,
-                               .size = static_cast<int>(field.values.size()),
-                               .first = offset,
-                               .may_be_set = stands_alone(model(), field)});
+  for (const EnvironmentField& field : environment_fields(model()))
+    model_fields_.push_back({.name = field.name,
+                             .unit = field.unit,
+                             .description = field.description,
+                             .size = field.size,
+                             .first = field.first,
+                             .may_be_set = stands_alone(model(), field.name)});
 }
 
 std::int64_t ModelSimulation::dropped_contacts() const {

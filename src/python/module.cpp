@@ -196,7 +196,6 @@ NB_MODULE(_maniple, module) {
           "mjb",
           [](const VectorEnvironment& self) { return nb::bytes(self.mjb().data(), self.mjb().size()); })
       .def_prop_ro("picture_fields", &VectorEnvironment::picture_fields)
-      .def_prop_ro("seen_fields", &VectorEnvironment::seen_fields)
       .def_prop_ro("task_name", [](const VectorEnvironment& self) { return self.config().task.name; })
       .def_prop_ro("deck", [](const VectorEnvironment& self) { return self.config().resolved_text; });
   maniple::bind_precision<float>(environment);

@@ -8,12 +8,12 @@
 #include <set>
 #include <type_traits>
 
-#include "src/model_import/vary.hpp"
 #include "src/python/batch_parts.hpp"
 #include "src/python/kokkos.hpp"
 #include "src/python/rows.hpp"
 #include "src/python/saved_environments.hpp"
 #include "src/simulation/environment_blocks.hpp"
+#include "src/simulation/recorded_fields.hpp"
 #include "src/tasks/compile/prepared.hpp"
 #include "src/tasks/compile/task.hpp"
 #include "src/tasks/language/names.hpp"
@@ -35,10 +35,10 @@ struct VectorEnvironment::Part {
 
 namespace {
 
-// Fields of the model that say where something is, or how large.
+// Fields of the model that say where something is, how large, or of which color.
 bool is_seen(const std::string& field) {
-  static const std::set<std::string> fields{"qpos0",    "body_pos",  "body_quat", "body_ipos",
-                                            "geom_pos", "geom_quat", "geom_size", "site_pos"};
+  static const std::set<std::string> fields{"qpos0",     "body_pos",  "body_quat", "body_ipos", "geom_pos",
+                                            "geom_quat", "geom_size", "geom_rgba", "site_pos"};
   return fields.contains(field);
 }
 
@@ -70,10 +70,8 @@ VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, 
   if (for_pictures) {
     const ModelSizes& sizes = prepared_.model.sizes;
     picture_fields_ = {{"qpos", sizes.nq}, {"mocap_pos", 3 * sizes.nmocap}, {"mocap_quat", 4 * sizes.nmocap}};
-    for (const VaryingField& field : varying_fields(prepared_.model))
-      if (const int first = sizes.varied.*(field.offset); first >= 0 && is_seen(field.name))
-        seen_fields_.emplace_back(field.name, first, static_cast<int>(field.values.size()));
-    if (!seen_fields_.empty()) picture_fields_.emplace_back("model_values", sizes.nmodelvalue);
+    for (const EnvironmentField& field : environment_fields(prepared_.model))
+      if (is_seen(field.name)) picture_fields_.emplace_back(field.name, field.size);
     std::erase_if(picture_fields_, [](const auto& field) { return field.second == 0; });
     config_.output.trajectory_every = 1;
     if (!is_double()) config_.output.trajectory_fields.clear();

@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -74,14 +73,10 @@ class VectorEnvironment {
   // Warnings about the model, one line each.
   const std::vector<std::string>& warnings() const { return prepared_.model.warnings; }
 
-  // The model as an MJB file, and the parts of the state on which pictures depend: their names and numbers of
-  // an environment.
+  // The model as an MJB file, and the parts of the state, and fields of the model that differ between
+  // environments, on which pictures depend: their names and numbers of an environment.
   const std::vector<std::uint8_t>& mjb() const { return *prepared_.model.mjb; }
   const std::vector<std::pair<std::string, int>>& picture_fields() const { return picture_fields_; }
-  // Fields of the model that differ between environments and show in their pictures: name, first of their
-  // numbers in model_values, and how many.
-  using SeenField = std::tuple<std::string, int, int>;
-  const std::vector<SeenField>& seen_fields() const { return seen_fields_; }
 
   // The task's curricula that are expressions, as they are: updates belong to trainings, nothing changes them
   // here. (Terms tell of levels on a terrain, which move by themselves.)
@@ -134,7 +129,6 @@ class VectorEnvironment {
   std::vector<double> action_low_, action_high_;
   std::vector<std::string> observation_names_, action_names_;
   std::vector<std::pair<std::string, int>> picture_fields_;
-  std::vector<SeenField> seen_fields_;
 
   std::mutex in_use_;
   std::vector<double> curricula_;  // values of the task's

@@ -149,6 +149,9 @@ void BatchSimulation<T>::record_fields(const OutputConfig& output) {
   for (const std::string& name : recorded_names(output)) {
     for (const FieldInfo& field : state_fields_)
       if (field.name == name) record(field, physics_.state, field.first);
+    for (const EnvironmentField& field : environment_fields(model_))
+      if (field.name == name)
+        record(field, physics_.state, field_named(state_fields_, "model_values").first + field.first);
     for (const FieldInfo& field : data_fields(model_.sizes)) {
       if (field.name != name) continue;
       record(field, physics_.exported, exported);

@@ -6,6 +6,7 @@
 
 #include "src/base/error.hpp"
 #include "src/config/schema.hpp"
+#include "src/model_import/vary.hpp"
 #include "src/tasks/terms/motion.hpp"
 
 namespace maniple {
@@ -34,13 +35,25 @@ int exported_elements(const OutputConfig& output, const ModelSizes& sizes) {
   return count;
 }
 
-void check_trajectory_fields(const Config& config, const ModelSizes& sizes) {
+std::vector<EnvironmentField> environment_fields(const ImportedModel& model) {
+  std::vector<EnvironmentField> fields;
+  for (const VaryingField& field : varying_fields(model))
+    if (const int first = model.sizes.varied.*(field.offset); first >= 0)
+      fields.push_back(
+          {field.name, field.unit, field.description, static_cast<int>(field.values.size()), first});
+  return fields;
+}
+
+void check_trajectory_fields(const Config& config, const ImportedModel& model) {
   const OutputConfig& output = config.output;
+  const ModelSizes& sizes = model.sizes;
   std::vector<FieldInfo> fields = state_fields(sizes);
   for (const FieldInfo& field : data_fields(sizes)) fields.push_back(field);
   std::vector<std::string> allowed;
   for (const FieldInfo& field : fields)
     if (field.size > 0) allowed.emplace_back(field.name);
+  for (const EnvironmentField& field : environment_fields(model)) allowed.push_back(field.name);
+  const std::vector<VaryingField> varying = varying_fields(model);
   if (config.task.present) {
     for (const auto& field : transition_fields({})) allowed.emplace_back(field.name);
     for (const TermConfig& term : config.task.variables)
@@ -66,6 +79,10 @@ void check_trajectory_fields(const Config& config, const ModelSizes& sizes) {
     const bool empty =
         std::any_of(fields.begin(), fields.end(), [&](const FieldInfo& field) { return field.name == name; });
     if (empty && !recorded) continue;
+    if (std::any_of(varying.begin(), varying.end(), [&](const VaryingField& f) { return f.name == name; }))
+      throw InputError(output.where_fields, "output.trajectory.fields",
+                       "\"" + name + "\" is the same in all environments, as no event of the task sets it",
+                       "fields of the model that events set; the model itself is in the results, too");
     const std::string near = empty ? "" : nearest(name, allowed);
     throw InputError(output.where_fields, "output.trajectory.fields",
                      empty ? "\"" + name + "\" is empty for this model" : "no field \"" + name + "\"",

@@ -8,6 +8,7 @@
 
 #include "kernels/model/field_info.hpp"
 #include "src/config/config.hpp"
+#include "src/model_import/import.hpp"
 #include "src/tasks/compile/task.hpp"
 
 namespace maniple {
@@ -31,8 +32,16 @@ bool keeps(const OutputConfig& output, const TransitionField<Field>& field) {
 // Elements of Data that the asked-for trajectory fields take.
 int exported_elements(const OutputConfig& output, const ModelSizes& sizes);
 
+// A field of the model of which each environment has its own numbers, in State::model_values: what is
+// recorded, and the first of them.
+struct EnvironmentField {
+  std::string name, unit, description;
+  int size = 0, first = 0;
+};
+std::vector<EnvironmentField> environment_fields(const ImportedModel& model);
+
 // Refuses trajectory fields that neither the model nor a task has and, when the run samples trajectories at
 // all, fields that are empty or named twice.
-void check_trajectory_fields(const Config& config, const ModelSizes& sizes);
+void check_trajectory_fields(const Config& config, const ImportedModel& model);
 
 }  // namespace maniple

@@ -34,14 +34,16 @@ class Pictures:
                                "environment variable MUJOCO_GL=egl (a GPU or Mesa, without a display) or MUJOCO_GL=osmesa (Mesa on "
                                "the CPU), set before Python starts, or render_mode=None") from None
 
-    def of(self, poses: Mapping[str, NDArray[np.generic]], model_fields: Mapping[str, NDArray[np.generic]]) -> NDArray[np.uint8]:
-        """The picture [height, width, 3] of an environment with these qpos, mocap_pos and mocap_quat, in whose model these fields
-        have other numbers."""
-        for name, values in poses.items():
-            getattr(self._data, name).flat = values
-        if model_fields:
-            for name, values in model_fields.items():
-                getattr(self._model, name).flat = values
+    def of(self, fields: Mapping[str, NDArray[np.generic]]) -> NDArray[np.uint8]:
+        """The picture [height, width, 3] of an environment with this state (qpos, mocap_pos, mocap_quat), in whose model the other
+        fields have these numbers: of each row in mjModel, the first ones."""
+        for name, values in fields.items():
+            if hasattr(self._data, name):
+                getattr(self._data, name).flat = values
+                continue
+            rows = getattr(self._model, name)
+            rows = rows.reshape(len(rows), -1)
+            rows[:, :values.size // len(rows)] = values.reshape(len(rows), -1)
             # what the compiler found to be at its body, or at its body's center of mass, need not be there
             for frames in (self._model.body_sameframe, self._model.geom_sameframe, self._model.site_sameframe):
                 frames[:] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE

@@ -406,14 +406,11 @@ def show_comparison(arguments):
                                      "episode by episode, each pair from the same start.")
     parser.add_argument("one", metavar="RUN_A", help="directory of an evaluated run or of an evaluation, or its evaluation.h5")
     parser.add_argument("other", metavar="RUN_B", help="the same of the second one")
-    parser.add_argument("name", metavar="METRIC", nargs="?", help="the same as --metric METRIC")
-    parser.add_argument("--metric", metavar="METRIC", nargs="+", help="numbers by episode: episode_return (the default), episode_length, "
+    parser.add_argument("--metric", metavar="METRIC", nargs="+", default=["episode_return"], help="numbers by episode: episode_return (the default), episode_length, "
                         "success where the task has it, termination_<name>, names of task.metrics; a wrong name lists those that there are")
     given = parser.parse_args(arguments)
-    if given.name and given.metric:
-        parser.error(f"found the metric {given.name} and --metric {' '.join(given.metric)}; allowed: --metric {given.name} {' '.join(given.metric)}")
     with Opened(given.one) as one, Opened(given.other) as other:
-        for metric in given.metric or [given.name or "episode_return"]:
+        for metric in given.metric:
             print(told(compare(one, other, metric), (given.one, given.other), metric.removeprefix(OF_TASK)))
 
 

@@ -22,7 +22,7 @@ from maniple.process import packages_of_this_python, threads_of
 MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
 # Numbers in a row of a model's field that environments may have for themselves, where MuJoCo has more of them: friction of
 # sliding, and the parameters that affine gains and biases use.
-VARYING = {"geom_friction": (), "pair_friction": (2,), "actuator_gainprm": (3,), "actuator_biasprm": (3,)}
+VARYING = {"geom_friction": (), "geom_rgba": (3,), "pair_friction": (2,), "actuator_gainprm": (3,), "actuator_biasprm": (3,)}
 
 
 @contextmanager

@@ -235,14 +235,11 @@ class VectorEnv(GymnasiumVectorEnv):
         self._check_open()
         if self._pictures is None:
             return None
-        poses = {}
+        fields = {}
         for name, size in self._core.picture_fields:
-            poses[name] = np.empty((self.num_envs, size), self._dtype)
-            self._core.read_state(name, poses[name])
-        numbers = poses.pop("model_values", None)
-        fields = {name: numbers[:, first:first + size] for name, first, size in self._core.seen_fields} if numbers is not None else {}
-        return tuple(self._pictures.of({name: rows[env] for name, rows in poses.items()}, {name: rows[env] for name, rows in fields.items()})
-                     for env in range(self.num_envs))
+            fields[name] = np.empty((self.num_envs, size), self._dtype)
+            self._core.read_state(name, fields[name])
+        return tuple(self._pictures.of({name: rows[env] for name, rows in fields.items()}) for env in range(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
         """Frees the memory of the environments."""

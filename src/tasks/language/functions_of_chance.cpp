@@ -53,12 +53,14 @@ Formula random(const Sample& sample, void (*check)(FunctionCall&, double first, 
                 b = call.compiler.value(*call.parts[1], call.source);
     const std::size_t size = draws_of(call, a, b);
     const auto draw = [&] { return call.compiler.draw(); };
-    const auto known = [&](Node node) {
+    const auto known = [&](Node node) {  // NaN: not yet
       return graph.is_constant(node) ? graph.constant_value(node) : std::nan("");
     };
     Value result;
     for (std::size_t i = 0; i < size; ++i) {
       const Node first = a[a.size() == 1 ? 0 : i], second = b[b.size() == 1 ? 0 : i];
+      for (const double end : {known(first), known(second)})
+        if (std::isinf(end)) refuse(call, fmt::format("draws with the parameter {}", end), "finite numbers");
       check(call, known(first), known(second));
       result.push_back(sample(graph, first, second, draw));
     }

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "src/base/mistakes.hpp"
 #include "src/config/schema.hpp"
 #include "src/tasks/language/expression.hpp"
 #include "src/tasks/language/names.hpp"
@@ -538,14 +539,16 @@ std::vector<std::string> varied_fields(const TaskConfig& config, const TaskModel
     for (const std::string& name : roots_of(target, term, key))
       if (std::find(known.begin(), known.end(), name) != known.end()) varied.insert(name);
   };
-  for (const TermConfig& term : config.events) {
-    const std::string key = "task.events." + term.name;
-    if (!term.field.empty())
-      for (const TermExpression& assignment : field_assignments(term, model, key))
-        add_roots(assignment.target, term, key);
-    else if (!term.target.empty())
-      add_roots(term.target, term, key);
-  }
+  Mistakes told_later;  // where the event is compiled, with those of other terms
+  for (const TermConfig& term : config.events)
+    told_later.gather([&] {
+      const std::string key = "task.events." + term.name;
+      if (!term.field.empty())
+        for (const TermExpression& assignment : field_assignments(term, model, key))
+          add_roots(assignment.target, term, key);
+      else if (!term.target.empty())
+        add_roots(term.target, term, key);
+    });
   return {varied.begin(), varied.end()};
 }
 

@@ -32,7 +32,8 @@ void check_contacts_of(const std::vector<int>& elements, const TermConfig& term,
 std::map<std::string, std::string> initially_drawn_fields(const TaskConfig& config,
                                                           const ImportedModel& imported);
 
-// The fields of the model that events set, and of which each environment needs values of its own.
+// The fields of the model that events set, and of which each environment needs values of its own. Events with
+// a mistake, which compile_task() refuses, are left out.
 std::vector<std::string> varied_fields(const TaskConfig& config, const TaskModel& model);
 
 }  // namespace maniple

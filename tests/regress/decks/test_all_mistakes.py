@@ -109,3 +109,20 @@ def test_no_echo(mistakes):
 def test_twenty_are_told(mistakes):
     found = mistakes(arguments=[f"batch.key{i}=1" for i in range(25)])
     assert len(found) == 21 and found[-1][1] == "and 5 more"
+
+
+def test_unknown_keys_of_terms(mistakes):
+    """Keys that a term does not take, an event on a field that cannot vary and what else is wrong, at once."""
+    found = mistakes(("weight: 1}", "weigth: 1}"), ("{expression: angle}", "{expression: angl}"),
+                     ("  resets:\n", "  events:\n"
+                      "    heavy: {field: body_mass, bodies: [pole], mode: startup, opration: scale, range: [1, 2]}\n"
+                      "    light: {field: body_masss, bodies: [pole], mode: startup, operation: scale, ranges: [1, 2]}\n"
+                      "  metrics: {lean: {expression: angle, statstic: max, avg: 1}}\n"
+                      "  resets:\n"))
+    said = "\n".join(text for _, text in found)
+    assert len(found) == 7, said
+    for text in ("rewards.upright.weigth: found an unknown key; .*nearest: weight;", "'angl'",
+                 "heavy.opration: found 'scale' .*nearest to it: operation", "heavy.range: found an unknown key; .*nearest: ranges;",
+                 "light.field: .*did you mean 'body_mass'", "lean.statstic: found an unknown key; .*nearest: statistic",
+                 "lean.avg: found an unknown key"):
+        assert re.search(text, said), (text, said)

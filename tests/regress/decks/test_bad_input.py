@@ -35,7 +35,7 @@ refused = refusing(of_the_day([1, 2], 1))
     ("task: {rewards: {alive: {wieght: 2}}}\n", r"bad\.yaml:2: task\.rewards\.alive\.wieght: .*did you mean 'weight'"),
     ("task: {rewards: {alvie: {weight: 2}}}\n",
      r"task\.rewards\.alvie: found neither term nor expression; .*; other rewards: alive, terminating, "),
-    ("task: {rewards: {near: {function: cos(1)}}}\n", r"rewards\.near: found neither term nor expression; "),
+    ("task: {rewards: {near: {function: cos(1)}}}\n", r"rewards\.near\.function: found an unknown key; allowed: term, expression, "),
     ("task: {variables: {goal: 'uniform(0, 1)'}}\n", r"variables\.goal: found the text .*; allowed: a mapping with 'reset: "),
     ("task: {commands: {goal: {expression: '1', every: [2, 1]}}}\n", r"goal\.every: found \[2, 1\]; allowed: .* with low <= high"),
     ("policy: {shared: true}\nmodel: {file: none.xml}\n", r"bad\.yaml:3: .*none\.xml, .*; allowed: .*, relative to the deck$"),

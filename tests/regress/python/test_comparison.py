@@ -143,7 +143,6 @@ def test_metrics_by_name(runs, maniple, tmp_path):
         refused = in_shell(tmp_path / "1", tmp_path / "2", "--metric", name)
         assert refused.returncode == 2 and f"metric: found '{name}'" in refused.stderr, refused
         assert f"; allowed: {names}, the numbers by episode of {tmp_path}/1/evaluation.h5\n" in refused.stderr
-    assert "found the metric speed and --metric success" in in_shell(tmp_path / "1", tmp_path / "2", "speed", "--metric", "success").stderr
     assert "termination_<name>" in in_shell("--help").stdout
 
 
@@ -154,12 +153,12 @@ def test_command(runs, tmp_path):
     assert f"episode_return of 100 episodes with the same starts: {runs / '1'} {found.means[0]:.6g}" in told.stdout
     # a metric of the task by the name that the terminal has
     for name in ("speed", "metric_speed"):
-        told, found = in_shell(runs / "1", runs / "2", name), compare(runs / "1", runs / "2", name)
+        told, found = in_shell(runs / "1", runs / "2", "--metric", name), compare(runs / "1", runs / "2", name)
         assert told.stdout.startswith(f"speed of 100 episodes with the same starts: {runs / '1'} {found.means[0]:.6g}"), told
         with h5py.File(runs / "1/evaluation.h5") as file:
             assert found.means[0] == pytest.approx(file["evaluation/metric_speed"][:].mean(dtype=float))
     for arguments, message in (((runs / "1", tmp_path), "has no results.h5"), ((runs / "1",), "usage: "),
-                               ((runs / "1", runs / "2", "lenght"), "error: metric: found 'lenght', near episode_length; allowed: episode_length, "),
-                               ((runs / "1", runs / "2", "sped"), "error: metric: found 'sped', near speed; ")):
+                               ((runs / "1", runs / "2", "--metric", "lenght"), "error: metric: found 'lenght', near episode_length; allowed: episode_length, "),
+                               ((runs / "1", runs / "2", "--metric", "sped"), "error: metric: found 'sped', near speed; ")):
         refused = in_shell(*arguments)
         assert refused.returncode != 0 and message in refused.stderr and "Traceback" not in refused.stderr

@@ -47,13 +47,15 @@ for precision in ("single", "double"):
     envs.close()
 varied = dict(deck, task=dict(deck["task"], events=dict(
     long=dict(field="geom_size", geoms=["cart"], mode="reset", operation="scale", ranges=[.5, 2]),
-    high=dict(field="body_pos", bodies=["cart"], mode="reset", operation="add", ranges=[-.2, .2]))))
-varied["task"]["observations"] = [dict(expression="[qpos[slide], mocap_pos[goal], geom_size[cart], body_pos[cart]]")]
+    high=dict(field="body_pos", bodies=["cart"], mode="reset", operation="add", ranges=[-.2, .2]),
+    painted=dict(field="geom_rgba", geoms=["cart"], mode="reset", operation="abs", ranges=[0, 1]))))
+varied["task"]["observations"] = [dict(expression="[qpos[slide], mocap_pos[goal], geom_size[cart], body_pos[cart], geom_rgba[cart]]")]
 envs = maniple.make_vec(varied, 3, precision="double", render_mode="rgb_array", width=120, height=80, camera="side")
 observations, _ = envs.reset(seed=1)
 for picture, numbers in zip(envs.render(), observations):
     model = mujoco.MjModel.from_xml_path("cart.xml")
     model.geom("cart").size[:], model.body("cart").pos[:] = numbers[4:7], numbers[7:10]
+    model.geom("cart").rgba[:3] = numbers[10:]
     assert abs(model.geom("cart").size / [.2, .1, .1] - 1).max() > .05
     data, renderer = mujoco.MjData(model), mujoco.Renderer(model, 80, 120)
     data.qpos[0], data.mocap_pos[0] = numbers[0], numbers[1:4]

@@ -360,13 +360,13 @@ def test_arrays_have_mujocos_shapes():
     """What is read, and what is set in these shapes or flat; arrays that are read are copies that refuse to be written to."""
     model, count = load("ant"), 6
     fields = ["xpos", "xmat", "xquat", "cinert", "ncon"]
-    varied = ["gravity", "geom_friction", "actuator_gainprm", "body_ipos", "jnt_range"]
+    varied = ["gravity", "geom_friction", "geom_rgba", "actuator_gainprm", "body_ipos", "jnt_range"]
     simulation, flat = (maniple.Simulation(model, count, fields=fields, model_fields=varied) for _ in range(2))
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     wanted = {"qpos": data.qpos, **{name: np.atleast_1d(getattr(data, name)) for name in fields}, "gravity": model.opt.gravity,
               "geom_friction": model.geom_friction[:, 0], "actuator_gainprm": model.actuator_gainprm[:, :3],
-              "body_ipos": model.body_ipos, "jnt_range": model.jnt_range}
+              "geom_rgba": model.geom_rgba[:, :3], "body_ipos": model.body_ipos, "jnt_range": model.jnt_range}
     for name, array in wanted.items():
         assert simulation[name].shape == (count, *array.shape), name
         np.testing.assert_allclose(simulation[name], np.broadcast_to(array, (count, *array.shape)), atol=1e-12, err_msg=name)

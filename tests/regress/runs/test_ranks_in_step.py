@@ -160,10 +160,11 @@ def test_the_report_at_the_end(maniple, tmp_path, demos):
         with h5py.File(directory / "results.h5") as file:
             ranks = file["ranks"]
             assert list(ranks["share"]) == shares
-            stages = set(ranks) - {"share", "total", "report"}
+            stages = set(ranks) - {"share", "total", "running", "report"}
             assert {"update", "communication", "waiting", "rest"} < stages
             for rank in range(2):
                 assert sum(ranks[name][rank] for name in stages) == pytest.approx(ranks["total"][rank], rel=0.01)
+                assert 0 < ranks["running"][rank] <= 1.01 * ranks["total"][rank]
 
 
 def test_doctor_says_what_it_lacks(maniple, tmp_path):

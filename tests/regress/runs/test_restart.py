@@ -108,17 +108,17 @@ def test_sigterm_saves_and_exits_75(maniple, tmp_path, how):
 
 def test_an_evaluation_that_a_signal_ends_says_so(maniple, tmp_path):
     maniple(*arguments(tmp_path, "learning.iterations=1"), ranks=1)
-    process = maniple.start("evaluate", tmp_path, "evaluation.episodes=100000000", ranks=2, log=tmp_path / "log")
+    process = maniple.start("evaluate", tmp_path, "evaluation.episodes=10000000", ranks=2, log=tmp_path / "log")
     maniple.wait_for(lambda: "policy of iteration" in (tmp_path / "log").read_text(), "the begin of the episodes", process=process)
     time.sleep(1)
     process.send_signal(signal.SIGUSR1)
     assert process.wait(timeout=60) == 1
-    said = re.findall(r"^warning: stopped early after \d+ of 100000000 episodes \(SIGUSR1\): no results are written, nor a data set$",
+    said = re.findall(r"^warning: stopped early after \d+ of 10000000 episodes \(SIGUSR1\): no results are written, nor a data set$",
                       (tmp_path / "log").read_text(), re.M)
     assert len(said) == 1, (tmp_path / "log").read_text()
     assert not (tmp_path / "evaluation.h5").exists()
     # the wall time of the evaluation, which it leaves time for
-    result = maniple("evaluate", tmp_path, "evaluation.episodes=100000000", "run.wall_time=4", ranks=1, exit_code=1)
+    result = maniple("evaluate", tmp_path, "evaluation.episodes=10000000", "run.wall_time=4", ranks=1, exit_code=1)
     assert "episodes (run.wall_time): no results" in result.stderr
 
 

@@ -191,6 +191,16 @@ def test_ranks_and_restarts(maniple, deck, tmp_path):
     assert len(np.unique(before[:, torso + 1])) == 230
 
 
+def test_fields_are_recorded_by_name(maniple, deck, tmp_path):
+    path = deck(events=SHAPES, observed=["geom_size"])
+    run = rollout(maniple, path, tmp_path / "run", steps=5, fields=("geom_size", "observation"))
+    assert run["geom_size"].shape == run["observation"].shape == (40, 6, 3 * mujoco.MjModel.from_xml_string(MODEL).ngeom)
+    np.testing.assert_array_equal(run["geom_size"], run["observation"])
+    assert len(np.unique(run["geom_size"][:, 0], axis=0)) == 40
+    said = maniple("rollout", path, "output.trajectory.every=1", "output.trajectory.fields=[body_mass]", exit_code=2).stderr
+    assert 'fields: "body_mass" is the same in all environments, as no event of the task sets it; fields of the model that' in said, said
+
+
 def test_nothing_is_kept_of_a_model_that_does_not_vary(maniple, deck, tmp_path):
     maniple("train", deck(events="{}", observed=["qpos"], precision="single"), "learning.iterations=1",
             f"output.directory={tmp_path / 'run'}")
@@ -209,8 +219,10 @@ def test_nothing_is_kept_of_a_model_that_does_not_vary(maniple, deck, tmp_path):
     ("{field: body_mass, bodies: [torso], mode: startup, operation: scale, ranges: [2, 1]}",
      ["push.ranges", "[2, 1]", "low <= high"]),
     ("{field: geom_size, geoms: [left_foot], mode: startup, operation: scale, ranges: [0, 1]}", ["[0, 1]", "above 0 for geom_size of 'left_foot'"]),
-    ("{field: body_mass, bodies: [left_foot], mode: startup, operation: scale, ranges: [0, 1]}", ["[0, 1]", "above 0 for body_mass of 'left_foot'"]),
+    ("{field: body_mass, bodies: [left_shin], mode: startup, operation: scale, ranges: [0, 1]}", ["[0, 1]", "above 0 for body_mass of 'left_shin'"]),
     ("{field: body_mass, bodies: [torso], mode: startup, operation: scale, ranges: [-1, 1]}", ["[-1, 1]", "above 0"]),
+    ("{field: body_mass, bodies: [torso], mode: startup, operation: scale, ranges: [1, inf]}", ["draws with the parameter inf", "finite numbers"]),
+    ("{field: body_mass, bodies: [torso], mode: startup, operation: scale, ranges: [1, NaN]}", ["push.ranges", "'NaN'", "[low, high]"]),
     ("{field: body_mass, bodies: [torso], mode: startup, operation: add, ranges: [-100, 1]}",
      ["push.ranges", "[-100, 1]", "above -", "'torso'"]),
     ("{set: \"body_mass[torso]\", expression: \"-1\", mode: startup}", ["-1 for body_mass", "at least 0"]),

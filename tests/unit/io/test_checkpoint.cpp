@@ -179,7 +179,8 @@ TEST_F(Checkpoint, AnotherRunIsRefusedByKey) {
     EXPECT_EQ(message.rfind("input: ", 0), 0u) << message;
     EXPECT_NE(message.find("50.h5: " + key), std::string::npos) << message;
   };
-  expect(refusal([](auto& i) { i.seed = 43; }), "batch.seed: the checkpoint has 42; this run has 43");
+  expect(refusal([](auto& i) { i.seed = 43; }),
+         "batch.seed: the checkpoint has 42; this run has 43; learning.warm_start begins a new run");
   expect(refusal([](auto& i) { i.num_envs = 76; }), "batch.num_envs");
   expect(refusal([](auto& i) { i.precision = "double"; }), "simulation.precision");
   expect(refusal([](auto& i) { i.model_digest = "model 2"; }), "model.file");
