@@ -40,6 +40,16 @@ run_stoppable() {
   done
 }
 
+maniple_progress=$(cd "$(dirname "${BASH_SOURCE[0]:-$0}")" && pwd)/progress.sh
+
+# with_progress LOG WHAT COMMAND...: runs a command, whose output goes to the file LOG, and tells how far it is; see
+# tools/progress.sh. Returns what the command does.
+with_progress() {
+  local log=$1 what=$2
+  shift 2
+  (set -o pipefail; "$@" 2>&1 | bash "$maniple_progress" "$log" "$what")
+}
+
 # configure_build DIRECTORY [cmake arguments]: configures once; later changes of CMakeLists.txt are
 # seen by the build itself. CXX names the compiler; without it, the clang of tools/packages.txt is taken.
 configure_build() {
@@ -48,19 +58,18 @@ configure_build() {
   if [ ! -f "$directory/build.ninja" ] || [ $# -gt 0 ]; then
     mkdir -p "$directory"
     echo "Configuring $directory (log: $directory/configure.log)"
-    CXX=${CXX:-$(command -v clang++-19 || true)} cmake -S . -B "$directory" -G Ninja "$@" > "$directory/configure.log" 2>&1 ||
+    CXX=${CXX:-$(command -v clang++-19 || true)} with_progress "$directory/configure.log" cmake cmake -S . -B "$directory" -G Ninja "$@" ||
       { cat "$directory/configure.log" >&2; return 1; }
   fi
 }
 
-# build_targets DIRECTORY TARGET...: says how long a first build takes; then one moving line on a terminal, only errors in a
-# log.
+# build_targets DIRECTORY TARGET...: says how long a first build takes, and then how far it is: one moving line on a terminal, a
+# line every half a minute elsewhere.
 build_targets() {
-  local directory=$1 quiet=()
+  local directory=$1
   shift
-  [ -t 1 ] || quiet=(--quiet)
-  [ -f "$directory/.ninja_log" ] || echo "Building ${*:-everything} in $directory: ten minutes or so on two cores"
-  ninja -C "$directory" "${quiet[@]}" "$@"
+  [ -f "$directory/.ninja_log" ] || echo "Building ${*:-everything} in $directory: ten minutes or so on two cores (log: $directory/build.log)"
+  NINJA_STATUS="[%f/%t] " with_progress "$directory/build.log" "" ninja -C "$directory" "$@"
 }
 
 # Arguments that place N ranks on this machine: a core each where there are enough, else hardware

@@ -128,8 +128,11 @@ CXX=${CXX:-$(command -v clang++-19 || true)}
 export CXX
 echo "Building the libraries that are missing, if any (log: build-libraries/build.log)"
 mkdir -p build-libraries
-{ cmake -S tools/cmake/libraries -B build-libraries -G Ninja "-DCMAKE_INSTALL_PREFIX=$prefix" \
-    -DMANIPLE_WITHOUT_KOKKOS=$fetched "${libraries[@]}" && ninja -C build-libraries; } > build-libraries/build.log 2>&1 ||
+build_libraries() {
+  cmake -S tools/cmake/libraries -B build-libraries -G Ninja "-DCMAKE_INSTALL_PREFIX=$prefix" \
+    -DMANIPLE_WITHOUT_KOKKOS=$fetched "${libraries[@]}" && NINJA_STATUS="[%f/%t] " ninja -C build-libraries
+}
+with_progress build-libraries/build.log libraries build_libraries ||
   { grep -A 20 -m 1 -E '^FAILED|^CMake Error' build-libraries/build.log >&2; exit 1; }
 packages=("$environment"/lib/python3*/site-packages)
 configure_build build-install -DMANIPLE_TESTS=OFF "-DMANIPLE_MUJOCO_DIR=${packages[0]}/mujoco" \

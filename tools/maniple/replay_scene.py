@@ -205,14 +205,14 @@ def geometry(recording, blob, most_faces):
             vertices, faces = height_field(model, terrain)
             # (the parts overlap, because each is cut at triangles of its own size)
             near, far = (near_places(recording, vertices, faces, data.geom_xpos[g], reach) for reach in NEAR)
-            for part, share_of_faces in ((near, 0.8), (~far, 0.2)):
+            for is_far, part, share_of_faces in ((False, near, 0.8), (True, ~far, 0.2)):
                 if not part.any():
                     continue
                 name = f"terrain {len(geoms)}"
                 part_vertices, part_faces = simplified(*of_faces(vertices, faces[part]), max(200, int(share_of_faces * most_faces)))
                 blob.add(name, part_vertices, np.float32)
                 blob.add(name + " faces", part_faces, np.uint32)
-                geoms.append({**entry, "mesh": name, "shared": True})
+                geoms.append({**entry, "mesh": name, "shared": True, "far": is_far})
             continue
         if shape == "mesh":
             name = f"mesh {model.geom_type[g]} {model.geom_dataid[g]}"

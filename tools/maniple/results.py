@@ -101,8 +101,10 @@ def check_seal(path):
 def open_file(path):
     """An HDF5 file, opened for reading. Its seal is checked first, because HDF5 does not detect wrong numbers."""
     if not os.path.isfile(path):
-        is_folder = os.path.isdir(path)
-        raise Unreadable(f"{path}: found a folder; allowed: an HDF5 file" if is_folder else f"{path} is not there")
+        if not os.path.isdir(path):
+            raise Unreadable(f"{path} is not there")
+        of_others = data_of_others(path)
+        raise Unreadable(f"{path}: found {of_others or 'a folder'}; allowed: an HDF5 file")
     check_seal(path)
     try:
         return h5py.File(path, "r")
@@ -339,8 +341,23 @@ def what_is_missing(path):
         return f"{path} has no results of its own; it has those of {len(members)} run{'s' if len(members) > 1 else ''}, for instance {path}/{members[0]}"
     if not Path(path).is_dir():
         return f"{path} is not there"
+    if of_others := data_of_others(path):
+        return f"{path} is no run: found {of_others}"
     others = sorted(file.name for file in Path(path).glob("*.h5"))
     return f"{path} has no results.h5 or evaluation.h5" + (f"; it has {', '.join(f'{path}/{name}' for name in others)}" if others else "")
+
+
+def data_of_others(path):
+    """Of a folder with demonstrations in another layout than robomimic's, what it is and which tool reads it; "": of another one."""
+    path = Path(path)
+    if (path / "meta/info.json").is_file():
+        return f"a data set of LeRobot, which another tool converts: python -m maniple.from_lerobot {path} OUT.hdf5"
+    kind = ("Zarr" if any((path / mark).exists() for mark in (".zgroup", "zarr.json", "meta/episode_ends")) else
+            "ALOHA" if any(path.glob("episode_*.hdf5")) else "RLDS" if any(path.glob("*.tfrecord*")) else "")
+    if kind:
+        return f"a data set of {kind}, which another tool converts: python -m maniple.datasets convert {path} OUT.hdf5"
+    minari = next((file for file in (path / "data/main_data.hdf5", path / "main_data.hdf5") if file.is_file()), None)
+    return f"a data set of Minari, whose file is {minari}" if minari else ""
 
 
 WITH_DECK = "results of train, imitate, rollout or evaluate, which contain deck and model"

@@ -15,6 +15,7 @@ import zarr
 from conftest import start_tool
 from demonstrations import episodes, pictures, write_minari, write_robomimic
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from maniple.results import Run
 from numcodecs import Blosc
 
 
@@ -123,6 +124,25 @@ def test_outputs_that_are_there(data, tmp_path):
     assert "found the same file as output twice" in said
     tool("filter", data, there, "--overwrite")
     same(read(there)[0], read(data)[0])
+
+
+def test_folders_of_other_layouts_name_the_tool_that_reads_them(tmp_path):
+    """Wherever a run or a file of demonstrations is asked for."""
+    marks = {"lerobot": "meta/info.json", "zarr": "zarr.json", "old_zarr": ".zgroup", "aloha": "episode_0.hdf5", "rlds": "x-train.tfrecord-00000-of-00001",
+             "minari": "data/main_data.hdf5"}
+    for name, mark in marks.items():
+        folder, file = tmp_path / name, tmp_path / name / mark
+        file.parent.mkdir(parents=True)
+        file.write_text("{}")
+        converts = {"lerobot": f"maniple.from_lerobot {folder} OUT.hdf5", "minari": f"a data set of Minari, whose file is {file}"}.get(
+            name, f"maniple.datasets convert {folder} OUT.hdf5")
+        with pytest.raises(FileNotFoundError) as caught:
+            Run(folder)
+        assert converts in str(caught.value) and "is no run" in str(caught.value)
+        if name != "minari":  # (which both take by its folder)
+            assert converts in tool("trim", folder, tmp_path / "x", "--from", 1, exit_code=2)
+            shown = start_tool("replay.py", folder)
+            assert shown.returncode == 2 and converts in shown.stderr and shown.stderr.count("\n") == 1
 
 
 def test_files_that_are_not_there(data, tmp_path):

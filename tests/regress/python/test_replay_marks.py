@@ -295,17 +295,17 @@ def test_a_terrain_is_drawn_once(maniple, shown, tmp_path):
     (tmp_path / "hiker.xml").write_text(HIKER)
     (tmp_path / "hike.yaml").write_text(HIKE)
     run = tmp_path / "run"
-    maniple("rollout", tmp_path / "hike.yaml", "batch.num_envs=9", "terrain.max_init_terrain_level=-1", "initial_state.source=task",
+    maniple("rollout", tmp_path / "hike.yaml", "batch.num_envs=3", "terrain.max_init_terrain_level=-1", "initial_state.source=task",
             "simulation.steps=100", FIELDS, "output.trajectory.fields=[qpos,qvel]", f"output.directory={run}")
-    replay(run, "--envs", 4, "--faces", 35000)
+    replay(run, "--faces", 35000)
     page, browser = run / "replay.html", shown(run / "replay.html")
     with Run(run) as results:
-        model, places = results.model, results.trajectories["qpos"][:4, :, :3].astype(float)
+        model, places = results.model, results.trajectories["qpos"][:3, :, :3].astype(float)
     size = browser.evaluate("replay.size")
     assert size < 0.6 and np.ptp(places[:, 0, :2], axis=0).max() > 7
     parts = [geom for geom in description(page)["geoms"] if geom.get("shared")]
     copies = browser.evaluate("replay.copies()")
-    assert len(parts) == 2 and sorted(copies) == [1] * len(parts) + [4]
+    assert len(parts) == 2 and sorted(copies) == [1] * len(parts) + [3]
 
     # the part around the robots is the height field, point by point
     found, whole = arrays(page), height_field(model, 0)
@@ -318,7 +318,7 @@ def test_a_terrain_is_drawn_once(maniple, shown, tmp_path):
 
     # where they are, and all in the picture
     browser.evaluate("replay.camera('all'), replay.seek(0)")
-    for env in range(4):
+    for env in range(3):
         np.testing.assert_allclose(browser.evaluate(f"replay.place({env})"), places[env, 0], atol=1e-4)
         x, y = browser.evaluate(f"replay.pixel({env}, {places[env, 0].tolist()})")
         width, height = browser.evaluate("(({ clientWidth, clientHeight }) => [clientWidth, clientHeight])(document.getElementById('view'))")
@@ -331,6 +331,84 @@ def test_a_terrain_is_drawn_once(maniple, shown, tmp_path):
     np.testing.assert_allclose(target, places[2, 0], atol=0.1)
     assert distance < 10 * size
     assert (np.ptp(browser.picture(), axis=2) > 0.4).mean() > 0.005  # red
+
+
+def test_who_starts_at_one_place_of_a_terrain_stands_beside_it(maniple, shown, tmp_path):
+    """Five in the only cell: each has a copy of the ground around it, as far from the next one as that reaches."""
+    (tmp_path / "hiker.xml").write_text(HIKER)
+    (tmp_path / "hike.yaml").write_text(HIKE)
+    run = tmp_path / "run"
+    maniple("rollout", tmp_path / "hike.yaml", "batch.num_envs=5", "terrain.num_rows=1", "terrain.num_cols=1", "terrain.border_width=40",
+            "initial_state.source=task", "simulation.steps=50", FIELDS, "output.trajectory.fields=[qpos,qvel]", f"output.directory={run}")
+    replay(run)
+    page, browser = run / "replay.html", shown(run / "replay.html")
+    with Run(run) as results:
+        places = results.trajectories["qpos"][:, 0, :3].astype(float)
+    assert np.ptp(places, axis=0).max() < 0.2
+    near, far = (geom for geom in description(page)["geoms"] if geom.get("shared"))
+    reach = np.ptp(arrays(page)[near["mesh"]], axis=0)[:2]
+    assert far["far"] and not near["far"] and (reach < 20).all() and browser.evaluate("replay.copies()") == [5, 5]
+    offsets = np.array(browser.evaluate("replay.offsets"))
+    apart = np.abs(offsets[:, None] - offsets) - reach
+    assert (apart.max(axis=2) + 100 * np.eye(5) > 0).all() and np.ptp(offsets, axis=0).max() < 4 * reach.max()
+    browser.evaluate("replay.camera('all'), replay.seek(0)")
+    width, height = browser.evaluate("(({ clientWidth, clientHeight }) => [clientWidth, clientHeight])(document.getElementById('view'))")
+    pixels = np.array([browser.evaluate(f"replay.pixel({env}, {places[env].tolist()})") for env in range(5)])
+    assert (pixels > 0).all() and (pixels < [width, height]).all()
+    for env in range(5):
+        np.testing.assert_allclose(browser.evaluate(f"replay.place({env})"), places[env], atol=1e-4)
+    assert (np.linalg.norm(pixels[:, None] - pixels, axis=2) + 100 * np.eye(5)).min() > 30
+    # on ground of its own: red above, and the colour of the ground beside it
+    for env in range(5):
+        browser.evaluate(f"replay.camera('{env}'), replay.seek(0)")
+        assert is_red(colour_at(browser, browser.picture(), places[env], env))
+
+
+BLOCK = """
+<mujoco model="block">
+  <worldbody>
+    {floor}
+    <body name="block" pos="0 0 .1"><freejoint name="root"/><geom type="box" size=".2 .1 .1" mass="1" rgba=".8 .1 .1 1"/></body>
+  </worldbody>
+  <actuator><general name="none" site="here"/></actuator>
+</mujoco>""".replace('<geom type="box" size=".2', '<site name="here"/><geom type="box" size=".2')
+SCATTER = """
+model: {file: block.xml}
+task:
+  name: scatter
+  episode_length: 0.2
+  actions: [{term: actuator_control, actuators: [none], clip: [0, 0]}]
+  observations: [{term: root_pos_w}]
+  rewards: {alive: {term: is_alive, weight: 1}}
+  terminations: {time_out: {term: time_out}}
+  resets: [{term: reset_root_state_uniform, x: [-9, 9], y: [-9, 9]}]
+"""
+
+
+def test_environments_stand_side_by_side(maniple, shown, tmp_path):
+    """As far from one another as the robot is large: neither a floor of metres below it, nor places that resets draw, set them
+    apart; who is drawn anew does not run away. Two that run along x have lanes."""
+    floors = {"plane": '<geom type="plane" size="0 0 1"/>', "box": '<geom type="box" size="20 20 .5" pos="0 0 -.5"/>'}
+    found = {}
+    for name, floor in floors.items():
+        (tmp_path / "block.xml").write_text(BLOCK.format(floor=floor))
+        (tmp_path / "scatter.yaml").write_text(SCATTER)
+        for source in ("task", "model"):
+            run = tmp_path / f"{name}_{source}"
+            what = [tmp_path / "scatter.yaml", "initial_state.source=task"] if source == "task" else [f"model.file={tmp_path / 'block.xml'}"]
+            maniple("rollout", *what, "batch.num_envs=9", "simulation.steps=250", FIELDS,
+                    "output.trajectory.fields=[qpos,qvel]" if source == "model" else
+                    "output.trajectory.fields=[qpos,qvel,terminated,truncated]", f"output.directory={run}")
+            replay(run)
+            browser = shown(run / "replay.html")
+            places = [browser.evaluate(f"replay.place({env})") for env in range(9)]
+            found[name, source] = np.array(browser.evaluate("replay.offsets")) + np.array(places)[:, :2]
+            if source == "task":
+                assert np.ptp(places, axis=0).max() > 9
+    for places in found.values():
+        apart = np.linalg.norm(places[:, None] - places, axis=2) + 100 * np.eye(9)
+        assert 0.2 < apart.min() and apart.min(axis=0).max() < 0.6, places
+        assert np.ptp(places, axis=0).max() < 3 * 0.6
 
 
 def test_a_height_field_of_the_model_is_drawn_for_each(maniple, shown, tmp_path):

@@ -1,9 +1,15 @@
 """Messages and helps of the scripts of tools/."""
 # ctest: PROCESSORS 1
 
+import fcntl
+import itertools
+import os
+import pty
+import re
 import shutil
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import h5py
@@ -94,11 +100,78 @@ def test_learning_curve_of_a_task_with_metrics(maniple, tmp_path):
     assert curves.settings_of_runs([tmp_path], "metric_speed")[1] == "speed"
 
 
+def test_no_panel_is_cut_off(maniple, tmp_path):
+    """With many metrics, terms and ends, and with long names: all of it is inside the picture, beside one another, and no panel
+    gives its room to a legend."""
+    from maniple import plot as curves
+
+    long = [f"a_rather_long_name_of_something_that_somebody_measures_{i}" for i in range(3)]
+    maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=3", "task.episode_length=0.2",
+            *(f"task.metrics.{name}=norm(qvel)" for name in [*long, *(f"m{i}" for i in range(20))]),
+            *(f"task.rewards.{name}={{expression: 'norm(qvel)', weight: 0.01}}" for name in [*long, *(f"term_{i}" for i in range(30))]),
+            *(f"task.terminations.{name}={{expression: 'norm(qvel) > 1000'}}" for name in [*long, *(f"end_{i}" for i in range(12))]),
+            f"output.directory={tmp_path}", ranks=0)
+    assert plot(tmp_path).returncode == 0
+    with Run(tmp_path) as run:
+        figure = curves.draw(run, None, "title")
+        figure.canvas.draw()
+        whole = figure.bbox
+        boxes = {axis.get_title(loc="left"): axis.get_tightbbox() for axis in figure.axes}
+        names = {text.get_text() for axis in figure.axes if axis.get_legend() for text in axis.get_legend().get_texts()}
+        assert {"term_7", "end_7", "alive"} <= names
+        assert len(boxes) == 5 + 1 + 23
+        for heading, box in boxes.items():
+            assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1, (heading, box, whole)
+        for (heading, box), (other, beside) in itertools.combinations(boxes.items(), 2):
+            shared = min(box.x1, beside.x1) - max(box.x0, beside.x0), min(box.y1, beside.y1) - max(box.y0, beside.y0)
+            assert min(shared) < 1, (heading, other, shared)
+        for axis in figure.axes:
+            assert axis.bbox.height / figure.dpi > 0.9 and axis.bbox.width / figure.dpi > 1.6, axis.get_title(loc="left")
+        # speed is seen whole, where it is not three times its median
+        (speed,) = (axis for axis in figure.axes if axis.get_title(loc="left") == "Environment steps per second")
+        values = speed.lines[0].get_ydata()
+        assert speed.get_ylim()[1] >= min(values.max(), 3 * np.median(values))
+
+
+def test_early_episodes_are_lighter(maniple, tmp_path):
+    """Up to the iteration in which as many episodes had ended as there are environments, in panels of means over episodes and in
+    curves of several runs, with words that say so; not where all end at once."""
+    from maniple import plot as curves
+
+    maniple("train", CARTPOLE, "batch.num_envs=256", "learning.iterations=10", "task.metrics.speed=norm(qvel)",
+            f"output.directory={tmp_path / 'early'}", ranks=0)
+    maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=3", "learning.horizon=32", "task.episode_length=0.2",
+            f"output.directory={tmp_path / 'short'}", ranks=0)
+    with Run(tmp_path / "early") as run, Run(tmp_path / "short") as other:
+        count, steps, returns = run.metrics["episodes"], run.metrics["env_steps"], run.metrics["episode_return"]
+        early = curves.early_rows(run)
+        assert 0 < early < 10 and count[:early].sum() < 256 <= count[:early + 1].sum()
+        assert curves.early_rows(other) == 0
+        figure = curves.draw(run, None, "")
+        for axis in figure.axes:
+            spans = [patch.get_extents().transformed(axis.transData.inverted()) for patch in axis.patches]
+            heading = axis.get_title(loc="left")
+            of_episodes = heading.startswith(("Mean", "Episode", "Reward", "Ends", "speed"))
+            assert [span.intervalx for span in spans] == ([pytest.approx([0, steps[early]], abs=0.1)] if of_episodes else []), heading
+        labels = [axis.get_xlabel() for axis in figure.axes]
+        assert sum("lighter: fewer episodes have ended than there are environments" in label for label in labels) == 1
+        assert not any("lighter" in axis.get_xlabel() or axis.patches for axis in curves.draw(other, None, "").axes)
+    for metric, lighter in (("episode_return", True), ("speed", True), ("kl", False)):
+        label, told, settings = curves.settings_of_runs([tmp_path / "early"], metric)
+        (axis,) = curves.draw_settings(settings, told, label, None, "").axes
+        assert ("lighter" in axis.get_xlabel()) == lighter and len(axis.lines) == 1 + lighter
+        if metric == "episode_return":
+            full, light = (line.get_xydata().T for line in axis.lines)
+            np.testing.assert_array_equal(full, [steps[early:], returns[early:]])
+            np.testing.assert_array_equal(light[0][[0, -1]], [steps[np.isfinite(returns)][0], steps[early]])
+            assert axis.lines[1].get_alpha() < 0.5 and len(axis.get_legend().get_texts()) == 1
+
+
 def test_learning_curves_of_an_ensemble(maniple, trained, tmp_path):
     """A line of its own for each setting, in a band that holds the curves of its seeds."""
     from maniple import plot as curves
 
-    maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=4", "task.episode_length=0.2",
+    maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=4", "learning.horizon=32", "task.episode_length=0.2",
             "ensemble={learning.gamma: [0.9, 0.99], batch.seed: [1, 2]}", f"output.directory={tmp_path}", ranks=2)
     assert plot(tmp_path).stdout == f"learning curves: {tmp_path}/learning_curve.png\n"
     label, metric, settings = curves.settings_of_ensemble(tmp_path, "episode_return")
@@ -207,7 +280,7 @@ def test_learning_curves_of_an_ensemble_of_imitations(maniple, demos, tmp_path):
     assert plot(tmp_path).stdout == f"learning curves: {tmp_path}/learning_curve.png\n"
     label, metric, settings = curves.settings_of_ensemble(tmp_path)
     assert (label, metric, len(settings)) == ("updates", "loss", 2)
-    for steps, values in settings.values():
+    for steps, values, _ in settings.values():
         assert list(steps) == [3, 6, 9, 12] and values.shape == (2, 4)
 
 
@@ -287,4 +360,50 @@ def test_a_build_says_what_it_does(maniple, tmp_path):
     (tmp_path / "build.ninja").write_text("rule make\n  command = touch $out\nbuild one: make\nbuild two: make one\n")
     command = ["bash", "-c", f". {maniple.root}/tools/common.sh; configure_build .; build_targets . two"]
     first, second = (subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout for _ in range(2))
-    assert first.startswith("Building two in .: ten minutes or so on two cores") and "Building" not in second
+    assert first.startswith("Building two in .: ten minutes or so on two cores (log: ./build.log)\n") and first.count("\n") == 1 and second == ""
+
+
+def on_a_terminal(command, folder, environment):
+    """What a terminal of 50 columns is told, and the exit code."""
+    main, other = pty.openpty()
+    termios.tcsetwinsize(other, (20, 50))
+    started = subprocess.Popen(command, cwd=folder, env=environment, stdin=other, stdout=other, stderr=other, start_new_session=True,
+                               preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(other)
+    told = b""
+    while True:
+        try:
+            told += os.read(main, 4096)
+        except OSError:  # (the last one who writes has gone)
+            break
+    os.close(main)
+    return told.decode(), started.wait(timeout=60)
+
+
+def test_a_build_says_how_far_it_is(maniple, tmp_path):
+    """In one moving line on a terminal, in a line now and then elsewhere; what compilers say is printed, all of it is in the log,
+    and a build that fails fails."""
+    (tmp_path / "build.ninja").write_text(
+        "rule make\n  command = sleep $seconds && echo warning of $out && touch $out\n  description = Building $out, whose name is long, so long that it takes a second line\n"
+        "rule bad\n  command = echo wrong && false\n"
+        "build one: make\n  seconds = 0.1\nbuild two: make one\n  seconds = 2.5\nbuild three: make two\n  seconds = 0.1\nbuild four: bad three\n")
+    script = f"set -euo pipefail; . {maniple.root}/tools/common.sh; configure_build .; build_targets . three; build_targets . four || exit 7"
+    environment = {**ENVIRONMENT, "MANIPLE_PROGRESS_EVERY": "1"}
+    elsewhere = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert elsewhere.returncode == 7 and elsewhere.stderr == "", elsewhere
+    lines = elsewhere.stdout.splitlines()
+    # (while `two` is being made, `one` was the last to be ready)
+    assert any(re.fullmatch(r"\[1/3\] Building one, .* second line \([12] s\)", line) for line in lines), lines
+    assert [line for line in lines if line.startswith("warning")] == [f"warning of {name}" for name in ("one", "two", "three")]
+    assert "FAILED: four " in lines and lines[-1] == "ninja: build stopped: subcommand failed." and not any("\r" in line for line in lines)
+    log = (tmp_path / "build.log").read_text()
+    assert "[1/1] echo wrong && false\n" in log and "\nwrong\n" in log
+    for name in ("one", "two", "three", ".ninja_log"):
+        (tmp_path / name).unlink()
+    told, code = on_a_terminal(["bash", "-c", script], tmp_path, environment)
+    assert code == 7
+    for number, name in enumerate(("one", "two", "three"), 1):
+        # the line is as long as the terminal is wide, less one, and gives its place to what is printed
+        line = f"[{number}/3] Building {name}, whose name is long, so long that it takes a second line"[:49]
+        assert f"\r\x1b[K{line}\r\x1b[Kwarning of {name}\r\n" in told, told
+    assert told.endswith("ninja: build stopped: subcommand failed.\r\n")

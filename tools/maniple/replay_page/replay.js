@@ -6,6 +6,7 @@
   const element = (id) => document.getElementById(id);
   const run = JSON.parse(element("description").textContent);
   const SKY = 0xe9eef5;
+  const MOST_TRIANGLES = 3e6;  // of all copies of a terrain
 
   // ---- arrays: [at, type, shape] of one deflated block ----
   const packed = Uint8Array.from(atob(element("arrays").textContent), (c) => c.charCodeAt(0));
@@ -49,8 +50,8 @@
   const shared = run.geoms.some((g) => g.shared);
   const drawn = run.geoms.filter((g) => g.group < run.hiddenGroup).length ? run.geoms : run.geoms.map((g) => ({ ...g, group: 0 }));
   const lowest = [Infinity, Infinity, Infinity], highest = [-Infinity, -Infinity, -Infinity];
-  const first = [Infinity, Infinity, Infinity], last = [-Infinity, -Infinity, -Infinity];  // at the start, of all
-  const boxes = run.envs.map(() => [[Infinity, Infinity, Infinity], [-Infinity, -Infinity, -Infinity]]);  // of what moves there
+  const nowhere = () => [[Infinity, Infinity, Infinity], [-Infinity, -Infinity, -Infinity]];
+  const boxes = run.envs.map(nowhere), fixed = [];  // at the start: of what moves in an environment, and of each thing that stands
   const grow = (low, high, at, reach) => [0, 1, 2].forEach((k) => {
     low[k] = Math.min(low[k], at[k] - reach[k]);
     high[k] = Math.max(high[k], at[k] + reach[k]);
@@ -76,28 +77,76 @@
         const at = [m[12], m[13], m[14]], reach = [0, 1, 2].map((k) =>
           Math.abs(m[k]) * half[0] + Math.abs(m[4 + k]) * half[1] + Math.abs(m[8 + k]) * half[2]);
         grow(lowest, highest, at, reach);
-        if (f === 0 && (geom.body >= 0 || !shared)) grow(first, last, at, reach);
         if (f === 0 && geom.body >= 0) grow(...boxes[e], at, reach);
+        if (f === 0 && geom.body < 0 && !shared) fixed.push([0, 1].map((end) => at.map((x, k) => x + (end ? reach[k] : -reach[k]))));
       }
   }
-  if (!isFinite(first[0])) [first, last, lowest, highest].forEach((b, i) => b.fill(i % 2 ? 1 : -1));
+  const union = (found) => found.reduce((all, box) => [all[0].map((x, k) => Math.min(x, box[0][k])), all[1].map((x, k) => Math.max(x, box[1][k]))], nowhere());
+  const sides = (box) => box[1].map((x, k) => x - box[0][k]);
+  const moved = (box, by) => box.map((end) => end.map((x, k) => x + (by[k] || 0)));
+  const moves = isFinite(boxes[0][0][0]);
+  // a floor of boxes: wide, and under everything; where the others stand does not depend on how large it is
+  const robot = Math.max(...boxes.map((box) => Math.max(...sides(box)))), foot = union(boxes)[0][2];
+  const isFloor = (box) => moves && box[1][2] < foot + 0.1 * robot && Math.min(...sides(box).slice(0, 2)) > 5 * robot;
+  const standing = fixed.filter((box) => !isFloor(box));
+  // each environment in its own coordinates, or about where its robot starts: whichever lets them stand closer
+  const placeOf = (f, e) => [0, 1].map((k) => (bodies ? positions[((f * envs + e) * bodies + Math.max(0, run.root)) * 3 + k] : 0));
+  const origins = run.envs.map((_, e) => placeOf(0, e));
+  const about = (places) => union(boxes.flatMap((box, e) => [box, ...standing].map((part) => moved(part, places[e].map((x) => -x)))));
+  const own = about(origins.map(() => [0, 0])), near = about(origins);
+  const area = (box) => sides(box)[0] * sides(box)[1];
+  const centred = moves && !shared && area(near) < 0.7 * area(own);
+  if (!centred) origins.forEach((place) => place.fill(0));
+  let [first, last] = centred ? near : own;  // at the start, of all
+  if (!isFinite(first[0])) {
+    [first, last] = [[-1, -1, -1], [1, 1, 1]];
+    [lowest, highest].forEach((b, i) => b.fill(i % 2 ? 1 : -1));
+  }
   // `size`: of a robot; `span`: of where the robots of all environments start
-  const extent = (found) => Math.max(...[0, 1, 2].map((k) => Math.max(...found.map((box) => box[1][k])) - Math.min(...found.map((box) => box[0][k]))));
-  const starts = isFinite(boxes[0][0][0]) ? boxes : [[first, last]];
-  const size = Math.max(...starts.map((box) => extent([box]))), span = shared ? size : extent(starts);
-  const placeOf = (f, e) => positions[((f * envs + e) * bodies + Math.max(0, run.root)) * 3];
-  let farthest = 0;
-  for (let f = 0; f < frames && bodies; ++f)
-    for (let e = 0; e < envs; ++e) farthest = Math.max(farthest, Math.abs(placeOf(f, e) - placeOf(0, e)));
-  const travels = !shared && farthest > 4 * span;
+  const size = moves ? robot : Math.max(...sides([first, last]));
+  const span = shared ? size : Math.max(...sides(moves ? union(boxes.map((box, e) => moved(box, origins[e].map((x) => -x)))) : [first, last]));
+  const farthest = [0, 0];
+  for (let e = 0; e < envs; ++e)
+    for (let f = 0, begun = placeOf(0, e); f < frames; ++f) {
+      const place = placeOf(f, e);
+      if (ends[f * envs + e]) begun = place;
+      for (const k of [0, 1]) farthest[k] = Math.max(farthest[k], Math.abs(place[k] - begun[k]));
+    }
+  const travels = !shared && farthest[0] > 4 * span && farthest[0] > 2 * farthest[1];
+  // a grid of places in about a square; who runs away along x gets a lane of his own
+  function gridOf(count, spacing, inLanes) {
+    const wider = (columns) => Math.max(columns * spacing[0], Math.ceil(count / columns) * spacing[1]);
+    let columns = 1;
+    for (let more = 2; more <= count && !inLanes; ++more) if (wider(more) < wider(columns)) columns = more;
+    const rows = Math.ceil(count / columns);
+    return { columns, breadth: [columns * spacing[0], rows * spacing[1]], places: Array.from({ length: count }, (_, i) => [
+      ((i % columns) - (columns - 1) / 2) * spacing[0], (Math.floor(i / columns) - (rows - 1) / 2) * spacing[1]]) };
+  }
   const spacing = [0, 1].map((k) => 1.3 * Math.max(last[k] - first[k], 0.4 * span));
-  let columns = 1;  // who runs away along x gets a lane of his own; others stand in about a square
-  const wider = (count) => Math.max(count * spacing[0], Math.ceil(envs / count) * spacing[1]);
-  for (let count = 2; count <= envs && !travels; ++count) if (wider(count) < wider(columns)) columns = count;
-  const rows = Math.ceil(envs / columns);
-  const breadth = shared ? [0, 1].map((k) => last[k] - first[k]) : [columns * spacing[0], rows * spacing[1]];
-  const offsets = run.envs.map((_, e) => shared ? [0, 0] : [
-    ((e % columns) - (columns - 1) / 2) * spacing[0], (Math.floor(e / columns) - (rows - 1) / 2) * spacing[1]]);
+  // On a terrain, those that start where another one does stand on a further copy of the ground around the robots.
+  const copyOf = new Array(envs).fill(0), meets = (a, b) => [0, 1].every((k) => a[0][k] < b[1][k] && b[0][k] < a[1][k]);
+  const around = run.geoms.find((g) => g.shared && !g.far);
+  if (around && moves) {
+    const most = Math.max(1, Math.floor(MOST_TRIANGLES / (run.arrays[`${around.mesh} faces`].shape[0])));
+    for (let e = 1; e < envs; ++e) {
+      while (boxes.some((box, other) => other < e && copyOf[other] === copyOf[e] && meets(box, boxes[e]))) ++copyOf[e];
+      copyOf[e] %= most;
+    }
+  }
+  const grounds = Math.max(...copyOf) + 1;
+  const extentOf = (name) => {
+    const box = nowhere();
+    for (let i = 0, v = array(name); i < v.length; ++i) [box[0][i % 3], box[1][i % 3]] = [Math.min(box[0][i % 3], v[i]), Math.max(box[1][i % 3], v[i])];
+    return sides(box);
+  };
+  // (where that is most of the terrain, all of it)
+  const ofGround = grounds > 1 && extentOf(around.mesh), ofAll = around && around.size.map((x) => 2 * x);
+  const inParts = grounds > 1 && ofGround[0] * ofGround[1] < 0.3 * ofAll[0] * ofAll[1];
+  const grid = shared ? gridOf(grounds, grounds > 1 ? (inParts ? ofGround : ofAll).map((x) => x + size) : [0, 0]) : gridOf(envs, spacing, travels);
+  const { columns } = grid;
+  const offsets = run.envs.map((_, e) => (shared ? grid.places[copyOf[e]] : grid.places[e].map((x, k) => x - origins[e][k])));
+  if (shared && moves) [first, last] = union(boxes.map((box, e) => moved(box, offsets[e])));
+  const breadth = shared ? sides([first, last]).slice(0, 2) : grid.breadth;
 
   // ---- scene ----
   const view = element("view");
@@ -217,13 +266,13 @@
   const meshShapes = {};
   const models = [];
   for (const geom of drawn) {
-    if (geom === floor || geom.rgba[3] === 0) continue;
+    if (geom === floor || geom.rgba[3] === 0 || (geom.far && inParts)) continue;
     const shape = geom.mesh ? (meshShapes[geom.mesh] = meshShapes[geom.mesh] || shapeOf(geom)) : shapeOf(geom);
     const clear = geom.rgba[3] < 1;
     const material = new THREE.MeshStandardMaterial({
       color: tone(geom.rgba), roughness: 0.62, metalness: 0.06, transparent: clear, opacity: geom.rgba[3], depthWrite: !clear,
       side: geom.shape === "plane" || geom.mesh ? THREE.DoubleSide : THREE.FrontSide });
-    const copies = shared && geom.body < 0 ? 1 : envs;
+    const copies = shared && geom.body < 0 ? grounds : envs;
     const mesh = instances(shape, material, copies);
     mesh.castShadow = !clear;
     mesh.receiveShadow = true;
@@ -252,7 +301,7 @@
   element("command_label").style.display = hasCommand ? "" : "none";
 
   // ---- poses at a time ----
-  const rootPlaces = run.envs.map((_, e) => new THREE.Vector3(...offsets[e], 0.5 * (first[2] + last[2])));
+  const rootPlaces = run.envs.map((_, e) => new THREE.Vector3(...offsets[e].map((x, k) => x + origins[e][k]), 0.5 * (first[2] + last[2])));
   const bodyMatrix = new THREE.Matrix4(), matrix = new THREE.Matrix4();
   const p = new THREE.Vector3(), q = new THREE.Quaternion(), other = new THREE.Quaternion(), one = new THREE.Vector3(1, 1, 1);
   function frameAt(time) {
@@ -287,7 +336,7 @@
     for (const { mesh, geom, copies, local } of models) {
       for (let e = 0; e < copies; ++e) {
         if (geom.body >= 0) matrix.multiplyMatrices(bodyMatrices[e * bodies + geom.body], local);
-        else matrix.multiplyMatrices(bodyMatrix.makeTranslation(...offsets[e], 0), local);
+        else matrix.multiplyMatrices(bodyMatrix.makeTranslation(...(shared ? grid.places : offsets)[e], 0), local);
         mesh.setMatrixAt(e, matrix);
       }
       mesh.instanceMatrix.needsUpdate = true;
@@ -556,6 +605,8 @@
     place: (env) => [rootPlaces[env].x - offsets[env][0], rootPlaces[env].y - offsets[env][1], rootPlaces[env].z],
     // of each chart: pixels to the left of its curves, and of its widest number there
     margins: () => charts.margins(),
+    // where the environments stand in the scene, and the distances of their places along x and y
+    offsets, spacing,
     colours: (lines) => Array.from({ length: lines }, (_, k) => colourOfLine(k, lines)),
     contacts(shown) { element("contacts").checked = shown; draw(1); return dots.visible ? dots.count : 0; },
     // of forces, commands and velocities: how many arrows, and the length of the longest [m]
