@@ -65,6 +65,7 @@
   FIELD(qacc_smooth, nv, wide, dof, forward, "m/s^2", "unconstrained acceleration")                          \
   FIELD(qfrc_constraint, nv, wide, dof, forward, "N", "constraint force")                                    \
   FIELD(qacc, nv, wide, dof, forward, "m/s^2", "acceleration")                                               \
+  FIELD(qfrc_inverse, nv, narrow, dof, forward, "N", "force from outside on each dof that qacc takes")       \
   FIELD(ncon, 1, narrow, none, forward, "1", "contacts, those in the gap included")                          \
   FIELD(nefc, 1, narrow, none, forward, "1", "constraint rows that act")                                     \
   FIELD(subtree_linvel, 3 * nbody, narrow, body, forward, "m/s", "velocity of each subtree's com")           \

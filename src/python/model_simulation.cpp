@@ -211,9 +211,9 @@ void ModelSimulation::set(const Field& field, const T* rows, const bool* mask) {
   });
 }
 
-void ModelSimulation::forward() {
+void ModelSimulation::forward(bool inverse) {
   const std::lock_guard lock(in_use_);
-  workers_->run([&](int index) { parts_[static_cast<std::size_t>(index)].simulation->forward(); });
+  workers_->run([&](int index) { parts_[static_cast<std::size_t>(index)].simulation->forward(inverse); });
 }
 
 void ModelSimulation::step(std::int64_t steps) {

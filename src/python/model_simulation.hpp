@@ -54,8 +54,8 @@ class ModelSimulation {
   void get(const Field& field, T* rows);
   template <class T>
   void set(const Field& field, const T* rows, const bool* mask);
-  // Derived fields of the present state.
-  void forward();
+  // Derived fields of the present state; see Simulation::forward.
+  void forward(bool inverse = false);
   // Control steps, with the controls that are in the state.
   void step(std::int64_t steps);
   // Steps of double precision from the present state: control [envs][steps][nu] or null, for none; what each

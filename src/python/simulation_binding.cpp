@@ -99,7 +99,8 @@ void bind_simulation(nb::module_& module) {
             self.reset(chosen);
           },
           nb::arg("mask").none())
-      .def("forward", &ModelSimulation::forward, nb::call_guard<nb::gil_scoped_release>())
+      .def("forward", &ModelSimulation::forward, nb::arg("inverse") = false,
+           nb::call_guard<nb::gil_scoped_release>())
       .def("step", &ModelSimulation::step, nb::arg("steps"), nb::call_guard<nb::gil_scoped_release>())
       .def(
           "rollout",

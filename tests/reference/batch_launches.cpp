@@ -21,11 +21,12 @@ void for_each_pack_of_tile(const Model<ScalarOf<V>>& model, ScalarOf<V>* states,
 }  // namespace
 
 template <class V>
-void launch_forward(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch) {
+void launch_forward(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch,
+                    bool inverse) {
   for_each_pack_of_tile<V>(
       model, states, scratch,
       MANIPLE_LAMBDA(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int) {
-        forward(m, s, d);
+        forward(m, s, d, inverse);
       });
 }
 

@@ -27,7 +27,7 @@ inline constexpr int kEnvs = kTileWidth;  // one tile: several packs of each lan
 // The launches of Batch on the states and the scratch of its tile, compiled once for all tests, in
 // batch_launches.cpp: on a GPU each brings the whole physics along.
 template <class V>
-void launch_forward(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch);
+void launch_forward(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch, bool inverse);
 template <class V>
 void launch_kinematics(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch);
 template <class V>
@@ -90,7 +90,10 @@ class Batch {
   }
   void poison() { Kokkos::deep_copy(scratch_, std::numeric_limits<S>::quiet_NaN()); }
 
-  void run_forward() { launch_forward<V>(model_, state_.data(), scratch_.data()); }
+  // With `inverse` qacc and qfrc_inverse are of the accelerations in qacc_warmstart.
+  void run_forward(bool inverse = false) {
+    launch_forward<V>(model_, state_.data(), scratch_.data(), inverse);
+  }
   void run_kinematics() { launch_kinematics<V>(model_, state_.data(), scratch_.data()); }
   void run_set_const() { launch_set_const<V>(model_, state_.data(), scratch_.data()); }
   // Environments whose state was bad.

@@ -150,6 +150,18 @@ class Simulation:
         """Fields of the state as it is, as mj_forward computes them."""
         self._core.forward()
 
+    def inverse(self, qacc: ArrayLike) -> NDArray[Any]:
+        """Inverse dynamics: which forces from outside, of actuators or applied, give the state these accelerations; qacc and
+        the result: [num_envs, nv], qfrc_inverse as mj_inverse computes it. `fields` are those of forward() but for qacc and
+        qfrc_inverse. ValueError where qfrc_inverse is not among them."""
+        if "qfrc_inverse" not in self._sizes:
+            raise ValueError("inverse(): qfrc_inverse is not kept; allowed: after Simulation(..., fields=[\"qfrc_inverse\"])")
+        warmstart = self["qacc_warmstart"]
+        self.set("qacc_warmstart", qacc)
+        self._core.forward(inverse=True)
+        self.set("qacc_warmstart", warmstart)
+        return self["qfrc_inverse"]
+
     def step(self, steps: int = 1, ctrl: ArrayLike | None = None) -> None:
         """Steps of the model's timestep, or of a deck's simulation.decimation of them; ctrl: as simulation["ctrl"] = ctrl
         before."""

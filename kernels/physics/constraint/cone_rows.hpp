@@ -144,6 +144,9 @@ struct ConeRows {
     return {d.contact_D[slot], d.contact_mu[slot], d.contact_dim[slot], m.cone == cone_elliptic,
             m.contactdim};
   }
+  MANIPLE_FUNCTION ConeRow<V> aref(int slot) const {
+    return load_cone<V>(d.contact_aref, slot, m.contactdim);
+  }
   MANIPLE_FUNCTION ConeRow<V> jar(int slot) const { return load_cone<V>(d.contact_jar, slot, m.contactdim); }
   MANIPLE_FUNCTION ConeRow<V> change(int slot) const {
     return load_cone<V>(d.contact_search, slot, m.contactdim);
@@ -168,12 +171,8 @@ struct ConeRows {
   }
   template <class Dofs>
   MANIPLE_FUNCTION void evaluate(const Dofs&) const {
-    const int rows = m.contactdim;
-    for (const int slot : d.team.share(slots)) {
-      const ConeRow<V> value = cone_times(m, d, slot, d.qacc);
-      for (int i = 0; i < rows; ++i)
-        d.contact_jar[rows * slot + i] = value.x[i] - d.contact_aref[rows * slot + i];
-    }
+    for (const int slot : d.team.share(slots))
+      store_cone(d.contact_jar, slot, m.contactdim, cone_times(m, d, slot, d.qacc) - aref(slot));
   }
   template <class Dofs>
   MANIPLE_FUNCTION void evaluate_change(const Dofs&) const {
@@ -186,18 +185,17 @@ struct ConeRows {
       value = select(lanes, value + alpha * d.contact_search[k], value);
     }
   }
+  MANIPLE_FUNCTION void add_force(int slot, const ConeRow<V>& force, const DataField<V> result) const {
+    const int rows = m.contactdim, first = slot * m.nv;
+    for (const int k : d.team.share(d.slot_dofnum[slot])) {
+      V& sum = result[d.slot_dof[first + k]];
+      for (int i = 0; i < rows; ++i)
+        sum = multiply_add(V(d.contact_J[rows * (first + k) + i]), force.x[i], sum);
+    }
+  }
   template <class Dofs>
   MANIPLE_FUNCTION void add_forces(const Dofs&, const DataField<V> result) const {
-    const int rows = m.contactdim;
-    for (int slot = 0; slot < slots; ++slot) {
-      const ConeRow<V> f = force(slot);
-      const int first = slot * m.nv;
-      for (const int k : d.team.share(d.slot_dofnum[slot])) {
-        V& sum = result[d.slot_dof[first + k]];
-        for (int i = 0; i < rows; ++i)
-          sum = multiply_add(V(d.contact_J[rows * (first + k) + i]), f.x[i], sum);
-      }
-    }
+    for (int slot = 0; slot < slots; ++slot) add_force(slot, force(slot), result);
   }
   template <class Dofs>
   MANIPLE_FUNCTION void add_hessians(const Dofs&) const {

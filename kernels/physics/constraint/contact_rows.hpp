@@ -61,10 +61,8 @@ struct ContactRows {
   MANIPLE_FUNCTION BaseRows<V> change(int slot) const { return load_base<V>(d.contact_search, slot); }
   template <class Dofs>
   MANIPLE_FUNCTION void evaluate(const Dofs& dofs) const {
-    for (const int slot : d.team.share(slots)) {
-      const BaseRows<V> x = dofs.contact_times(slot, d.qacc), reference = aref(slot);
-      store_base(d.contact_jar, slot, BaseRows<V>{x.n - reference.n, x.t - reference.t, x.u - reference.u});
-    }
+    for (const int slot : d.team.share(slots))
+      store_base(d.contact_jar, slot, dofs.contact_times(slot, d.qacc) - aref(slot));
   }
   template <class Dofs>
   MANIPLE_FUNCTION void evaluate_change(const Dofs& dofs) const {
@@ -83,6 +81,9 @@ struct ContactRows {
       V& value = d.contact_jar[3 * slot + r];
       value = select(lanes, values[r], value);
     }
+  }
+  MANIPLE_FUNCTION void add_force(int slot, const BaseRows<V>& force, const DataField<V> result) const {
+    add_contact_force(m, d, slot, force, result);
   }
   template <class Dofs>
   MANIPLE_FUNCTION void add_forces(const Dofs& dofs, const DataField<V> result) const {

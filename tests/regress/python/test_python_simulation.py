@@ -280,6 +280,37 @@ def test_steps_are_mujocos(given):
     assert simulation.bad_states == simulation.dropped_contacts == 0
 
 
+def test_inverse_dynamics_is_mujocos():
+    """Of accelerations that are given, and after forward() of the solver's; states and their warm starts stay as they are."""
+    for name in ("ant", "sensors"):
+        model, count = load(name), 37
+        simulation = maniple.Simulation(model, count, fields=["qfrc_inverse", "qacc"])
+        states, random = starts(model, count), np.random.default_rng(4)
+        qpos, qvel = states[:, 1:1 + model.nq], states[:, 1 + model.nq:1 + model.nq + model.nv]
+        qacc, warmstart = random.normal(size=(2, count, model.nv)) * 10
+        simulation["qpos"], simulation["qvel"], simulation["qacc_warmstart"] = qpos, qvel, warmstart
+        found = simulation.inverse(qacc)
+        np.testing.assert_array_equal(found, simulation["qfrc_inverse"])
+        np.testing.assert_array_equal(simulation["qacc"], qacc)
+        np.testing.assert_array_equal(simulation["qacc_warmstart"], warmstart)
+        data = mujoco.MjData(model)
+
+        def of_mujoco(env, acceleration):
+            data.qpos[:], data.qvel[:], data.qacc[:] = qpos[env], qvel[env], acceleration
+            mujoco.mj_inverse(model, data)
+            return data.qfrc_inverse
+
+        for env in range(count):
+            want = of_mujoco(env, qacc[env])
+            np.testing.assert_allclose(found[env], want, rtol=0, atol=1e-10 * (1 + np.abs(want).max()), err_msg=name)
+        simulation.forward()
+        for env in range(count):
+            want = of_mujoco(env, simulation["qacc"][env])
+            np.testing.assert_allclose(simulation["qfrc_inverse"][env], want, rtol=0, atol=1e-9 * (1 + np.abs(data.qfrc_constraint).max()), err_msg=name)
+    with pytest.raises(ValueError, match="qfrc_inverse is not kept"):
+        maniple.Simulation(load("ant"), 2).inverse(0)
+
+
 def test_some_environments_are_set_and_reset():
     model, count = load("ant"), 70
     simulation = maniple.Simulation(model, count)
