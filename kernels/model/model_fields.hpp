@@ -67,6 +67,8 @@
   SIZE(nmodelvalue, "numbers of the model that each environment has for itself")                   \
   SIZE(nxfrc, "nbody if forces from outside act on bodies, else 0")                                \
   SIZE(nhistory, "controls that actuators with a delay remember")                                  \
+  SIZE(nsensorhistory, "numbers that sensors with a delay or an interval remember")                \
+  SIZE(nsensorkept, "largest dimension of a sensor with a delay")                                  \
   SIZE(nqfrc, "nv if forces from outside act on dofs, else 0")                                     \
   SIZE(nvariedfriction, "nfriction if rows of dry friction differ between environments, else 0")   \
   SIZE(nvariedcontact, "ncontact if friction or weight of contacts differ, else 0")
@@ -188,6 +190,8 @@
   INTEGER(sensor_reftype, nsensor, "mjtObj of the reference frame")                                        \
   INTEGER(sensor_refid, nsensor, "reference frame; -1: the world")                                         \
   INTEGER(sensor_adr, nsensor, "first reading")                                                            \
+  INTEGER(sensor_history, 2 * nsensor,                                                                     \
+          "readings it remembers, order of interpolation: 0, 1, or 2 for cubic")                           \
   INTEGER(sensor_dim, nsensor, "number of readings")                                                       \
   INTEGER(sensor_intprm, 3 * nsensor, "parameters of contacts and rangefinders")                           \
   REAL(qpos0, nq, "generalized positions at reset")                                                        \
@@ -280,6 +284,8 @@
   REAL(actuator_cranklength, nu, "m: rod of a slider-crank")                                               \
   REAL(actuator_lengthrange, 2 * nu, "range of a muscle's length")                                         \
   REAL(actuator_acc0, nu, "acceleration by a unit of force at qpos0")                                      \
+  REAL(sensor_delay, nsensor, "delay of the readings")                                                     \
+  REAL(sensor_interval, 2 * nsensor, "time from one reading to the next, and its phase; 0: every step")    \
   REAL(sensor_cutoff, nsensor, "clamp of the readings; 0: none")
 
 // The convex hulls of the meshes that may touch, from mjModel's arrays of the same names: without other
@@ -331,6 +337,7 @@
   INTEGER(dof_simple, nv, "the inertia of this dof is constant and its row diagonal")                   \
   INTEGER(dof_translation, nv, "cdof has no rotational part")                                           \
   INTEGER(actuator_historyadr, nu, "first in ctrl_history; -1: no delay")                               \
+  INTEGER(sensor_historyadr, nsensor, "first in sensordata_history; -1: no delay or interval")          \
   INTEGER(actuator_disabled, nu, "belongs to a disabled group")                                         \
   INTEGER(geom_flags, ngeom, "GeomFlag bits: what of its pose the contacts need")                       \
   INTEGER(dof_descendants, nv, "number of dofs that it carries, which follow it directly")              \
@@ -421,6 +428,9 @@
   REAL(limit_B, nlimit, "1/s: damping of the reference acceleration")                                   \
   REAL(limit_solimp, 5 * nlimit, "impedance, within its bounds")                                        \
   REAL(actuator_delaysteps, nu, "time steps by which its control is delayed")                           \
+  REAL(sensor_delaysteps, nsensor, "time steps by which its readings are delayed")                      \
+  REAL(sensor_intervalsteps, nsensor, "time steps from one reading to the next; 0: 1")                  \
+  REAL(sensordata_history0, nsensorhistory, "sensordata_history after a reset")                         \
   REAL(actuator_inversetau, nu, "1/s: one over the time constant of a filter")                          \
   REAL(actuator_step, nu, "s: act changes by act_dot times this in one time step")                      \
   REAL(body_fluid, 8 * nbody,                                                                           \

@@ -138,6 +138,8 @@ MANIPLE_FUNCTION void reset_to_default(const Model<ScalarOf<V>>& m, const Team<V
   for (const int i : team.share(m.na)) s.act[i] = select(which, V(0), V(s.act[i]));
   for (const int i : team.share(m.nu)) s.ctrl[i] = select(which, V(0), V(s.ctrl[i]));
   for (const int i : team.share(m.nhistory)) s.ctrl_history[i] = select(which, V(0), V(s.ctrl_history[i]));
+  for (const int i : team.share(m.nsensorhistory))
+    s.sensordata_history[i] = select(which, V(m.sensordata_history0[i]), V(s.sensordata_history[i]));
   for (const int i : team.share(m.nqfrc)) s.qfrc_applied[i] = select(which, V(0), V(s.qfrc_applied[i]));
   for (const int i : team.share(6 * m.nxfrc)) s.xfrc_applied[i] = select(which, V(0), V(s.xfrc_applied[i]));
   for (const int i : team.share(m.nmocap > 0 ? m.nbody : 0)) {
@@ -167,6 +169,7 @@ template <class V>
 MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                              StepRequest request) {
   const bool resets = !(m.disableflags & disable_autoreset);
+  request.all_fields = request.all_fields || m.nsensorhistory > 0;
   MaskOf<V> bad(false);
   for (int i = 0; i < m.nq; ++i) bad = bad || is_bad(V(s.qpos[i]));
   for (int i = 0; i < m.nv; ++i) bad = bad || is_bad(V(s.qvel[i]));

@@ -32,6 +32,7 @@ std::vector<std::pair<std::string, int>> state_sizes(const ModelSizes& sizes) {
           {"mocap_quat", 4 * sizes.nmocap},
           {"eq_active", sizes.neq},
           {"ctrl_history", sizes.nhistory},
+          {"sensordata_history", sizes.nsensorhistory},
           {"qacc_warmstart", sizes.nv},
           {"model_values", sizes.nmodelvalue}};
 }

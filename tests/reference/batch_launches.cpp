@@ -60,10 +60,10 @@ void launch_step(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<
       });
 }
 
-#define MANIPLE_INSTANTIATE_LAUNCHES(V)                                                      \
-  template void launch_forward<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*);    \
-  template void launch_kinematics<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*); \
-  template void launch_set_const<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*);  \
+#define MANIPLE_INSTANTIATE_LAUNCHES(V)                                                         \
+  template void launch_forward<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*, bool); \
+  template void launch_kinematics<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*);    \
+  template void launch_set_const<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*);     \
   template void launch_step<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*, bool, int*);
 
 MANIPLE_INSTANTIATE_LAUNCHES(Lanes<float>)

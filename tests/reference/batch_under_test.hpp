@@ -51,6 +51,7 @@ class Batch {
         state_("state", static_cast<std::size_t>(state_elements(model_)) * kEnvs),
         scratch_("scratch", static_cast<std::size_t>(elements_) * kEnvs) {
     defaults_[0].assign(imported.eq_active0.begin(), imported.eq_active0.end());
+    defaults_[3] = imported.sensordata_history0;
     for (std::size_t i = 0; i < imported.body_mocapid.size(); ++i) {
       if (imported.body_mocapid[i] < 0) continue;
       const double *const pos = imported.body_pos.data() + 3 * i, *const quat =
@@ -78,6 +79,7 @@ class Batch {
             {"mocap_pos", or_default(state.mocap_pos, 1)},
             {"mocap_quat", or_default(state.mocap_quat, 2)},
             {"ctrl_history", Numbers(static_cast<std::size_t>(model_.nhistory), 0.0)},
+            {"sensordata_history", defaults_[3]},
             {"time", {state.time}},
             {"time_residual", {0}}};
         const auto input = inputs.find(field.name);
@@ -168,7 +170,7 @@ class Batch {
   DeviceModel<S> device_;
   const Model<S>& model_;
   int elements_;
-  Numbers defaults_[3];  // of eq_active, mocap_pos and mocap_quat
+  Numbers defaults_[4];  // of eq_active, mocap_pos, mocap_quat and sensordata_history
   Kokkos::View<S*, MemorySpace> state_, scratch_;
 };
 
