@@ -60,8 +60,8 @@ std::vector<std::string> busy_core_lines(const Session& session) {
   const RankPlace& place = session.place();
   return {
       fmt::format("rank {}: of {} ms of work a core ran it for {:.0f}%: other programs use the cores {} of "
-                  "{}, or a limit on "
-                  "the job's processor time holds it back",
+                  "{}, or a limit "
+                  "on the job's processor time holds it back",
                   session.rank(), 1000 * kMoment, 100 * part, ranges(place.cores), place.host)};
 }
 
