@@ -192,10 +192,10 @@ TEST_F(SpecialCases, SensorsWithDelaysAndIntervals) {
                                                                                        {4.25, 0, 0},
                                                                                        {9.5, 0, 0},
                                                                                        {0, 3, 0},
-                                                                                       {0, 2.5, 1.25},
+                                                                                       {0, 2.5, -1.25},
                                                                                        {0, 0.5, 0},
                                                                                        {3.25, 2, 0},
-                                                                                       {6.5, 3.5, 2}})
+                                                                                       {6.5, 3.5, -2}})
           text << "<" << sensor << " nsample='5' interp='" << interp << "' delay='" << steps(delay)
                << "' interval='" << steps(interval) << " " << steps(phase) << "'/>";
     text << "<gyro site='at' nsample='3'/><clock/></sensor></mujoco>";
