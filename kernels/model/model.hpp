@@ -44,6 +44,7 @@ MANIPLE_FUNCTION constexpr int number_of_sizes(int type) {
       return 2;
     case geom_ellipsoid:
     case geom_box:
+    case geom_mesh:
       return 3;
     default:
       return 0;

@@ -178,7 +178,7 @@ MANIPLE_FUNCTION void hfield_convex(const Model<ScalarOf<V>>& m, const GeomPose<
   const Vec3<V> center{dot(axes[0], apart), dot(axes[1], apart), dot(axes[2], apart)};
   // (the box of a mesh may stand anywhere around its center)
   const auto reach = [&](const Vec3<V>& axis) {
-    return slack + (type2 == geom_mesh ? V(pose2.rbound) : reach_along(type2, pose2, axis));
+    return slack + (type2 == geom_mesh ? pose2.mesh_radius() : reach_along(type2, pose2, axis));
   };
   const Vec3<V> half{reach(axes[0]), reach(axes[1]), reach(axes[2])};
   const auto along = [](const V& x, const V& extent, S below, S above) {
