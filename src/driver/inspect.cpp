@@ -17,9 +17,9 @@
 #include "src/io/results.hpp"
 #include "src/io/seal.hpp"
 #include "src/io/summary.hpp"
-#include "src/tasks/compile/listing.hpp"
 #include "src/tasks/compile/prepared.hpp"
 #include "src/tasks/compile/task.hpp"
+#include "src/tasks/compile/task_table.hpp"
 
 namespace maniple {
 
