@@ -455,3 +455,20 @@ def test_simulations_are_refused():
         maniple.Simulation(MODELS["hopper"], 4, model_fields=["geom_margin"])
     with pytest.raises(ValueError, match="nowhere.xml"):
         maniple.Simulation("nowhere.xml", 4)
+
+
+HEAP = """<mujoco><worldbody><geom type='plane' size='9 9 1'/>{}</worldbody></mujoco>""".format(
+    "".join(f"<body pos='{0.15 * (i % 3)} {0.15 * (i // 3)} .1'><freejoint/><geom type='box' size='.1 .1 .1'/></body>" for i in range(9)))
+
+
+def test_contacts_that_are_left_out_are_warned_of_once():
+    model = mujoco.MjModel.from_xml_string(HEAP)
+    few = {"simulation.max_contacts": 5}
+    simulation = maniple.Simulation(model, 3, overrides=few)
+    with pytest.warns(UserWarning, match=r"contacts beyond the 5 that an environment has room for .*simulation\.max_contacts") as told:
+        simulation.step(2)
+        simulation.step(2)
+    assert len(told) == 1 and simulation.dropped_contacts > 0
+    state = np.tile(np.concatenate(([0], model.qpos0, np.zeros(model.nv))), (2, 1))
+    with pytest.warns(UserWarning, match="contacts beyond the 5"):
+        maniple.rollout(model, state, nstep=2, overrides=few)
