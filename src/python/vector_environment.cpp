@@ -111,7 +111,7 @@ VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, 
 
 std::int64_t VectorEnvironment::dropped_contacts() const {
   std::int64_t count = 0;
-  for (const Part& part : parts_) count += part.simulation->dropped_contacts();
+  for (const auto& part : parts_) count += part->simulation->dropped_contacts();
   return count;
 }
 
