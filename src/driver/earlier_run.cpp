@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <set>
 
 #include "src/base/counted.hpp"
@@ -29,10 +30,9 @@ std::set<std::string> runs_below(const fs::path& directory) {
 
 // The run, or checkpoint, whose policy acted in an evaluation, from its deck.
 std::string evaluated_in(const std::string& deck) {
-  const std::string key = "\n  checkpoint: ";
-  const std::size_t begin = deck.find(key);
-  if (begin == std::string::npos) return "";
-  return deck.substr(begin + key.size(), deck.find('\n', begin + key.size()) - begin - key.size());
+  std::smatch found;
+  const std::regex line("\n  checkpoint: \"?([^\"\n]*)");
+  return std::regex_search(deck, found, line) ? found[1].str() : "";
 }
 
 }  // namespace
