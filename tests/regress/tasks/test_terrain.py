@@ -378,14 +378,14 @@ task:
 
 def test_levels_follow_how_far_robots_walk(maniple, deck, tmp_path):
     run = rollout(maniple, deck("{ground: {type: flat}}", rows=3, columns=2, num_envs=64, episode=50, vx="-9, 9"),
-                  tmp_path / "run", "terrain.max_init_terrain_level=1", steps=400)
+                  tmp_path / "run", "terrain.max_init_terrain_level=1", steps=600)
     level = run["observation"][..., 0]
     origin, last = run["observation"][..., 2:5], run["final_observation"][..., 5:8]
     over = run["truncated"][..., 0] > 0
     assert set(level[:, 0]) == {0, 1}
     seen = {"up": 0, "down": 0, "same": 0, "first": 0, "beyond": set()}
     for env in range(64):
-        for step in range(1, 401):
+        for step in range(1, 601):
             before, after = level[env, step - 1], level[env, step]
             if not over[env, step]:
                 assert after == before
