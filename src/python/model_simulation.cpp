@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/physics/smooth/actuator_law.hpp"
 #include "src/model_import/vary.hpp"
 #include "src/python/batch_parts.hpp"
 #include "src/python/kokkos.hpp"
@@ -82,6 +83,15 @@ void vary(ImportedModel& model, const Config& config, const std::vector<std::str
   for (const std::string& name : names)
     if (std::find(known.begin(), known.end(), name) == known.end())
       throw InputError(fmt::format("model_fields: found '{}'; allowed: {}", name, fmt::join(known, ", ")));
+  for (const std::string& name : wanted)
+    for (std::size_t i = 0; i < model.actuator_gaintype.size(); ++i) {
+      const bool motor = model.actuator_gaintype[i] == gain_dcmotor;
+      const bool servo = model.actuator_gaintype[i] == gain_pid;
+      if ((name == "actuator_gainprm" && (motor || servo)) || (name == "actuator_biasprm" && motor))
+        throw InputError(
+            fmt::format("model_fields: found {} of a model with a {}, actuator '{}'; allowed: other fields",
+                        name, motor ? "DC motor" : "PID servo", model.actuator_names[i]));
+    }
   if (wanted.empty()) return;
   if (model.sizes.nmodelvalue > 0)
     throw InputError(

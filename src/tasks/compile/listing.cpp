@@ -32,7 +32,10 @@ TaskModel one_of_everything() {
   TaskActuator actuator;
   actuator.name = "motor";
   actuator.actadr = 0;
+  actuator.actnum = 1;
+  actuator.control = 0;
   model.actuators = {actuator};
+  model.controls = {{.name = actuator.name, .actuator = 0, .limited = false, .low = 0, .high = 0}};
   model.sensors = {{"sensor", 0, 1}};
   model.bodies = {"world", "torso"};
   model.geoms = {"floor", "foot"};
@@ -334,7 +337,7 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
   };
   std::string rows;
   for (const CompiledAction& action : task.actions) {
-    if (action.actuator < 0) {
+    if (action.control < 0) {
       rows += row(action.name, "read by the assignments");
       continue;
     }
