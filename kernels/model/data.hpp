@@ -15,6 +15,7 @@
 //      name, size, whether wide_data has it too (FieldWidth), unit, meaning
 #define MANIPLE_CONSTRAINT_FIELDS(FIELD)                                                                     \
   FIELD(ten_J, nJspatial, wide, "m or m/rad", "Jacobians of spatial tendons")                                \
+  FIELD(sensordata_kept, nsensorkept, narrow, "sensor", "delayed reading, while the present one is taken")   \
   FIELD(actuator_moment, nmoment, narrow, "m or m/rad", "moments of actuators on sites and bodies")          \
   FIELD(equality_J, nJequality, wide, "1", "Jacobian of the rows, at the dofs equality_J_colind")            \
   FIELD(equality_D, nequality, wide, "kg or kg m^2", "stiffness of the row; 0: not active")                  \

@@ -59,6 +59,12 @@ MANIPLE_FUNCTION void put_sizes(const LaneModel<V>& lanes, int g, V (&size)[3]) 
   size[2] = sizes.z;
 }
 
+// The model's sizes of geom g if it is a mesh and sizes vary, else null; see GeomPose.
+template <class T>
+MANIPLE_FUNCTION const T* sizes_of_meshes(const Model<T>& m, int g) {
+  return m.varied.geom_size >= 0 && m.geom_type[g] == geom_mesh ? m.geom_size + 3 * g : nullptr;
+}
+
 // Number k of each lane's own row `index` of a field that varies.
 template <class V, int kRow, int kModelRow>
 MANIPLE_FUNCTION V gather_own(const LaneField<V, kRow, kModelRow>& field, V index, int k) {

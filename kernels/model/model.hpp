@@ -44,6 +44,7 @@ MANIPLE_FUNCTION constexpr int number_of_sizes(int type) {
       return 2;
     case geom_ellipsoid:
     case geom_box:
+    case geom_mesh:
       return 3;
     default:
       return 0;
@@ -187,7 +188,7 @@ MANIPLE_FUNCTION bool varies_places(const ModelSizes& sizes) {
 
 // Whether a team of threads steps each environment of this model.
 MANIPLE_FUNCTION bool is_for_teams(const ModelSizes& sizes) {
-  return kScalarLanes && sizes.teams && sizes.nv > kDenseDofs;
+  return kScalarLanes && sizes.teams && sizes.nv > kDenseDofs && sizes.nsensorhistory == 0;
 }
 
 // T is float or double; integers are int in both.

@@ -49,9 +49,9 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
 // reset_to_default for all environments.
 template <class T>
 void default_state_batch(const PhysicsBatch<T>& batch);
-// mj_forward: fills the exported fields for the current state.
+// mj_forward, `inverse` as in step.hpp: fills the exported fields for the current state.
 template <class T>
-void forward_batch(const PhysicsBatch<T>& batch);
+void forward_batch(const PhysicsBatch<T>& batch, bool inverse);
 // Controls uniform in their range ([-1, 1] where unlimited): Philox(seed, control; environment, step, draw).
 template <class T>
 void random_control_batch(const PhysicsBatch<T>& batch, std::uint32_t seed, std::int64_t first_env,

@@ -207,14 +207,15 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
 }
 
 template <class T>
-void forward_batch(const PhysicsBatch<T>& batch) {
+void forward_batch(const PhysicsBatch<T>& batch, bool inverse) {
   using V = Lanes<T>;
   for_each_pack<V>(
       "maniple::physics::forward", batch.envs, batch.scratch.workers(),
       MANIPLE_LAMBDA(std::int64_t tile, int lane, int worker) {
         forward(batch.model, state_of_tile<V>(batch.model, batch.state.tile(tile), lane),
                 data_of_scratch<V>(batch.model, batch.scratch.base(worker), batch.scratch.stride(),
-                                   batch.scratch.offset(worker)));
+                                   batch.scratch.offset(worker)),
+                inverse);
         export_fields(batch, PackEnvironments{tile * kTileWidth + lane}, worker);
       });
 }
@@ -260,7 +261,7 @@ void default_state_batch(const PhysicsBatch<T>& batch) {
 #define MANIPLE_INSTANTIATE_PHYSICS_BATCH(T)                              \
   template void step_batch<T>(const PhysicsBatch<T>&, int, std::int32_t); \
   template void default_state_batch<T>(const PhysicsBatch<T>&);           \
-  template void forward_batch<T>(const PhysicsBatch<T>&);                 \
+  template void forward_batch<T>(const PhysicsBatch<T>&, bool);           \
   template void random_control_batch<T>(const PhysicsBatch<T>&, std::uint32_t, std::int64_t, std::int64_t);
 
 }  // namespace maniple

@@ -4,7 +4,7 @@
 #include "kernels/physics/step_inl.hpp"
 
 #define MANIPLE_INSTANTIATE_PHYSICS(V)                                                                 \
-  template void forward<V>(const Model<ScalarOf<V>>&, const State<V>&, const Data<V>&);                \
+  template void forward<V>(const Model<ScalarOf<V>>&, const State<V>&, const Data<V>&, bool);          \
   template void forward_kinematics<V>(const Model<ScalarOf<V>>&, const State<V>&, const Data<V>&);     \
   template void set_const<V>(const Model<ScalarOf<V>>&, const State<V>&, const Data<V>&);              \
   template MaskOf<V> step<V>(const Model<ScalarOf<V>>&, const State<V>&, const Data<V>&, StepRequest); \

@@ -105,8 +105,13 @@ MANIPLE_FUNCTION void set_bounding_spheres(const Model<ScalarOf<V>>& m, const St
   for (int g = 0; g < m.ngeom && m.varied.geom_rbound >= 0; ++g) {
     V size[3];
     put_sizes(LaneModel<V>(m, s), g, size);
-    s.model_values[m.varied.geom_rbound + g] =
-        number_of_sizes(m.geom_type[g]) > 0 ? shape_radius(m.geom_type[g], size) : V(m.geom_rbound[g]);
+    V radius(m.geom_rbound[g]);
+    if (const auto* const of_model = sizes_of_meshes(m, g))
+      radius =
+          radius * max(size[0] / V(of_model[0]), max(size[1] / V(of_model[1]), size[2] / V(of_model[2])));
+    else if (number_of_sizes(m.geom_type[g]) > 0)
+      radius = shape_radius(m.geom_type[g], size);
+    s.model_values[m.varied.geom_rbound + g] = radius;
   }
 }
 

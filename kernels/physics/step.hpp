@@ -8,9 +8,11 @@
 
 namespace maniple {
 
-// All stages up to the accelerations and sensors: mj_forward.
+// All stages up to the accelerations and sensors: mj_forward. With `inverse` qacc is afterwards that of the
+// warm start, and qfrc_inverse is of it, as mj_inverse has them.
 template <class V>
-MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d);
+MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                           bool inverse = false);
 
 // Poses, velocities and actuator lengths of the current state, for readers of derived quantities: the
 // position and velocity stages of mj_forward without inertia, forces or sensors of forces.

@@ -9,6 +9,7 @@
 #include "kernels/physics/smooth/applied.hpp"
 #include "kernels/physics/smooth/inertia.hpp"
 #include "kernels/physics/smooth/velocities.hpp"
+#include "kernels/physics/solver/inverse.hpp"
 #include "kernels/physics/solver/solver.hpp"
 #include "kernels/physics/stage_times.hpp"
 #include "kernels/physics/step.hpp"
@@ -16,10 +17,10 @@
 namespace maniple {
 
 // Actuators, passive forces, accelerations and constraints, after kinematics, inertia and bias. `elapsed`:
-// time since the time step began, in time steps.
+// time since the time step began, in time steps. Returns which rows of constraints act.
 template <class V>
-MANIPLE_SUBSTAGE void accelerations(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                                    ScalarOf<V> elapsed) {
+MANIPLE_SUBSTAGE ActiveRows accelerations(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                          ScalarOf<V> elapsed) {
   if (m.ntendon > 0) {
     tendon_lengths(m, s, d);
     tendon_velocities(m, s, d);
@@ -43,23 +44,26 @@ MANIPLE_SUBSTAGE void accelerations(const Model<ScalarOf<V>>& m, const State<V>&
   if (m.nxfrc + m.nqfrc > 0) add_applied_forces(m, s, d);
   solve_inertia(m, d, d.qM_factor, d.qLDiagInv, d.qacc_smooth);
   end_stage(d, PhysicsStage::smooth_acceleration);
-  solve_constraints(m, s, d);
+  return solve_constraints(m, s, d);
 }
 
 // The fields that neither the passes nor a later stage of a time step writes. Nothing of what a step goes on
 // to read changes: it comes after the accelerations and before the integrator.
 template <class V>
-MANIPLE_FUNCTION void complete_fields(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_FUNCTION void complete_fields(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                      const ActiveRows& rows) {
   complete_velocities<VelocityOutputs::all>(m, s, d);
   complete_poses(m, s, d);
   if (!(m.flags & model_fluid))
     for (int i = 0; i < m.nv; ++i) d.qfrc_fluid[i] = V(0);
+  inverse_dynamics(m, d, rows);
 }
 
 // mj_forward without sensors. No bit of what a time step needs depends on whether every field is asked for.
+// Returns which rows of constraints act.
 template <class V>
-MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                               StepRequest request, ScalarOf<V> elapsed = 0) {
+MANIPLE_SUBSTAGE ActiveRows dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                     StepRequest request, ScalarOf<V> elapsed = 0) {
   kinematics(m, s, d, !request.contacts_known);
   end_stage(d, PhysicsStage::kinematics);
   // implicit reads cinert and cdof_dot
@@ -72,9 +76,10 @@ MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, c
   end_stage(d, PhysicsStage::inertia_and_bias);
   if (!request.contacts_known) collide(m, s, d);
   end_stage(d, PhysicsStage::collision);
-  accelerations(m, s, d, elapsed);
+  const ActiveRows rows = accelerations(m, s, d, elapsed);
   end_stage(d, PhysicsStage::solver);
-  if (request.all_fields) complete_fields(m, s, d);
+  if (request.all_fields) complete_fields(m, s, d, rows);
+  return rows;
 }
 
 // All sensors, stage by stage.
@@ -94,11 +99,14 @@ MANIPLE_STAGE void derived_fields(const Model<ScalarOf<V>>& m, const State<V>& s
 }
 
 template <class V>
-MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, bool inverse) {
   d.contact_dropped[0] = V(0);
-  dynamics(m, s, d, StepRequest{.all_fields = true, .contacts_known = false});
+  const ActiveRows rows = dynamics(m, s, d, StepRequest{.all_fields = true, .contacts_known = false});
   all_sensors(m, s, d);
   derived_fields(m, s, d);
+  if (!inverse) return;
+  for (int i = 0; i < m.nv; ++i) d.qacc[i] = s.qacc_warmstart[i];
+  inverse_dynamics(m, d, rows);
 }
 
 template <class V>
@@ -130,6 +138,8 @@ MANIPLE_FUNCTION void reset_to_default(const Model<ScalarOf<V>>& m, const Team<V
   for (const int i : team.share(m.na)) s.act[i] = select(which, V(0), V(s.act[i]));
   for (const int i : team.share(m.nu)) s.ctrl[i] = select(which, V(0), V(s.ctrl[i]));
   for (const int i : team.share(m.nhistory)) s.ctrl_history[i] = select(which, V(0), V(s.ctrl_history[i]));
+  for (const int i : team.share(m.nsensorhistory))
+    s.sensordata_history[i] = select(which, V(m.sensordata_history0[i]), V(s.sensordata_history[i]));
   for (const int i : team.share(m.nqfrc)) s.qfrc_applied[i] = select(which, V(0), V(s.qfrc_applied[i]));
   for (const int i : team.share(6 * m.nxfrc)) s.xfrc_applied[i] = select(which, V(0), V(s.xfrc_applied[i]));
   for (const int i : team.share(m.nmocap > 0 ? m.nbody : 0)) {
@@ -159,6 +169,7 @@ template <class V>
 MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                              StepRequest request) {
   const bool resets = !(m.disableflags & disable_autoreset);
+  request.all_fields = request.all_fields || m.nsensorhistory > 0;
   MaskOf<V> bad(false);
   for (int i = 0; i < m.nq; ++i) bad = bad || is_bad(V(s.qpos[i]));
   for (int i = 0; i < m.nv; ++i) bad = bad || is_bad(V(s.qvel[i]));

@@ -3,6 +3,8 @@
 // reads.
 #include "src/config/paths.hpp"
 
+#include <fmt/format.h>
+
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
@@ -119,13 +121,15 @@ void resolve_files(Config& config, const std::string& member, bool needs_model, 
     mistakes.gather([&] {
       const SourceLocation& where = config.where_of("data.file");
       std::error_code none;
-      const fs::path info = fs::path(resolve_path(file, where, "data.file")) / "meta/info.json";
-      file =
-          existing_file(file, where, "data.file", false,
-                        std::string("an HDF5 file of demonstrations (") +
-                            (fs::is_regular_file(info, none)
-                                 ? "tools/from_lerobot.py FOLDER FILE.hdf5 writes one of a LeRobot data set)"
-                                 : "tools/datasets.py convert writes one of other layouts)"));
+      const fs::path folder = resolve_path(file, where, "data.file");
+      const fs::path of_minari = folder / "data/main_data.hdf5";
+      const std::string found =
+          fs::is_regular_file(folder / "meta/info.json", none)
+              ? "tools/from_lerobot.py FOLDER FILE.hdf5 writes one of a LeRobot data set"
+          : fs::is_regular_file(of_minari, none) ? "that of this Minari data set is " + of_minari.string()
+                                                 : "tools/datasets.py convert writes one of other layouts";
+      file = existing_file(file, where, "data.file", false,
+                           fmt::format("an HDF5 file of demonstrations ({})", found));
     });
 
   for (TermConfig& command : config.task.commands)

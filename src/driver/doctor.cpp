@@ -60,9 +60,137 @@ std::vector<std::string> busy_core_lines(const Session& session) {
   const RankPlace& place = session.place();
   return {
       fmt::format("rank {}: of {} ms of work a core ran it for {:.0f}%: other programs use the cores {} of "
-                  "{}, or a limit on "
-                  "the job's processor time holds it back",
+                  "{}, or a limit "
+                  "on the job's processor time holds it back",
                   session.rank(), 1000 * kMoment, 100 * part, ranges(place.cores), place.host)};
+}
+
+// What doctor tests and tells, part by part, on all ranks together; rank 0 prints.
+class Examination {
+ public:
+  Examination(const Config& config, Session& session)
+      : config_(config), session_(session), warnings_(placement_warnings(session.places())) {}
+
+  void tell_versions() const;
+  void tell_places() const;
+  void test_links();
+  void test_kernels();
+  void tell_memory();
+  void test_files();
+  ExitCode conclude();
+
+ private:
+  void say(const std::string& line) const {
+    if (session_.rank() == 0) std::printf("%s\n", line.c_str());
+  }
+
+  const Config& config_;
+  Session& session_;
+  std::vector<std::string> warnings_, broken_;
+};
+
+void Examination::tell_versions() const {
+  say(fmt::format("maniple {}  {}  {}, {} lanes single, {} lanes double", kVersion,
+                  counted(session_.size(), "rank"), session_.execution_space(), lane_width<Lanes<float>>,
+                  lane_width<Lanes<double>>));
+  say(fmt::format("versions  {}; HDF5 {}; Kokkos {}.{}.{}", mpi_version(), hdf5_version(),
+                  KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100, KOKKOS_VERSION % 100));
+#ifdef KOKKOS_ENABLE_CUDA
+  say("versions  CUDA " + cuda_version());
+#endif
+#ifdef MANIPLE_HAVE_NCCL
+  say("versions  NCCL " + nccl_version());
+#endif
+}
+
+void Examination::tell_places() const {
+  say("\nrank  host                 local  cores            threads  device");
+  for (int rank = 0; rank < session_.size(); ++rank) {
+    const RankPlace& place = session_.places()[static_cast<std::size_t>(rank)];
+    say(fmt::format("{:<5} {:<20} {:<6} {:<16} {:<8} {}", rank, place.host,
+                    fmt::format("{}/{}", place.local_rank, place.local_ranks), ranges(place.cores),
+                    place.threads,
+                    place.device_index < 0
+                        ? "-"
+                        : fmt::format("{} {} {}", place.device_index, place.device.name, place.device.uuid)));
+  }
+#ifdef KOKKOS_ENABLE_CUDA
+  say("\nrank  its device");
+  const std::vector<std::string> devices =
+      session_.collectives().gather_text(cuda_device_text(session_.place().device_index));
+  for (std::size_t rank = 0; rank < devices.size(); ++rank) say(fmt::format("{:<5} {}", rank, devices[rank]));
+#endif
+}
+
+void Examination::test_links() {
+  Collectives& collectives = session_.collectives();
+  const std::vector<LinkTimes> links = measure_links(collectives);
+  const double sum_seconds = measure_sum(collectives, kSumBytes);
+  say("\nrank 0 to  latency us  bandwidth GB/s");
+  for (const LinkTimes& link : links) {
+    say(fmt::format("{:<10} {:<11.2f} {:.2f}", link.rank, link.latency * 1e6, link.bandwidth / 1e9));
+    if (!link.intact)
+      broken_.push_back(fmt::format("bytes between ranks 0 and {} arrive corrupted", link.rank));
+  }
+  if (sum_seconds < 0)
+    broken_.push_back("the sum over all ranks is wrong");
+  else
+    say(fmt::format("sum of 1 MiB over {} ranks ({}): {:.1f} us", session_.size(), collectives.backend(),
+                    sum_seconds * 1e6));
+}
+
+void Examination::test_kernels() {
+  say(fmt::format("\nkernels on {} against one environment at a time on the host",
+                  session_.execution_space()));
+  std::vector<std::string> differences;
+  for (const SelfTest& test : run_self_tests()) {
+    say(fmt::format("{:<48} {}", test.what, test.difference.empty() ? "the same bits" : "differ"));
+    if (!test.difference.empty())
+      differences.push_back(fmt::format("rank {}: {}: {}", session_.rank(), test.what, test.difference));
+  }
+  for (const std::string& line : gather_lines(differences, session_)) broken_.push_back(line);
+  const bool sums = device_sum_is_right(session_);
+  say(fmt::format("{:<48} {}", "sum over ranks (" + std::string(session_.collectives().backend()) + ")",
+                  sums ? "right" : "wrong"));
+  if (!sums) broken_.push_back("the sum of device memory over all ranks is wrong");
+}
+
+void Examination::tell_memory() {
+  const bool learns = config_.task.present && !config_.learning.imitates();
+  const RankMemory memory =
+      rank_memory(config_, prepare(config_), session_, learns ? Holds::learner : Holds::environments);
+  say("\nmemory of the deck: " + memory_text(memory));
+  try {
+    check_memory(memory, session_, config_);
+  } catch (const InputError& error) {
+    broken_.push_back(error.what());
+  }
+}
+
+void Examination::test_files() {
+  try {
+    const FileSystemReport files =
+        measure_file_system(config_.output.directory, kTestBytes, session_.collectives());
+    say(fmt::format("\n{}: {}, {:.1f} GB free; write and commit {:.2f} GB/s, read {:.2f} GB/s, locks {}",
+                    config_.output.directory, files.type, files.free_bytes / 1e9,
+                    files.bytes / 1e9 / files.write_seconds, files.bytes / 1e9 / files.read_seconds,
+                    files.locks ? "work" : "do not work"));
+    if (!files.locks)
+      warnings_.push_back("file locks do not work there: set HDF5_USE_FILE_LOCKING=FALSE for h5py");
+  } catch (const Error& error) {
+    broken_.push_back(error.what());
+  }
+}
+
+ExitCode Examination::conclude() {
+  for (const std::string& line : gather_lines(busy_core_lines(session_), session_)) warnings_.push_back(line);
+  for (const std::string& warning : warnings_) say("warning: " + warning);
+  for (const std::string& line : broken_) say("broken: " + line);
+  std::int64_t failures = static_cast<std::int64_t>(broken_.size());
+  session_.collectives().max(&failures, 1);
+  say(failures == 0 ? "doctor: all tests passed" : fmt::format("doctor: {} broken", failures));
+  std::fflush(stdout);
+  return failures == 0 ? ExitCode::done : ExitCode::error;
 }
 
 }  // namespace
@@ -103,105 +231,14 @@ std::vector<std::string> placement_warnings(const std::vector<RankPlace>& places
 }
 
 ExitCode doctor(const Config& config, Session& session) {
-  Collectives& collectives = session.collectives();
-  const bool prints = session.rank() == 0;
-  auto say = [&](const std::string& line) {
-    if (prints) std::printf("%s\n", line.c_str());
-  };
-  std::vector<std::string> broken;
-  std::vector<std::string> warnings = placement_warnings(session.places());
-
-  say(fmt::format("maniple {}  {}  {}, {} lanes single, {} lanes double", kVersion,
-                  counted(session.size(), "rank"), session.execution_space(), lane_width<Lanes<float>>,
-                  lane_width<Lanes<double>>));
-  say(fmt::format("versions  {}; HDF5 {}; Kokkos {}.{}.{}", mpi_version(), hdf5_version(),
-                  KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100, KOKKOS_VERSION % 100));
-#ifdef KOKKOS_ENABLE_CUDA
-  say("versions  CUDA " + cuda_version());
-#endif
-#ifdef MANIPLE_HAVE_NCCL
-  say("versions  NCCL " + nccl_version());
-#endif
-
-  say("\nrank  host                 local  cores            threads  device");
-  for (int rank = 0; rank < session.size(); ++rank) {
-    const RankPlace& place = session.places()[static_cast<std::size_t>(rank)];
-    say(fmt::format("{:<5} {:<20} {:<6} {:<16} {:<8} {}", rank, place.host,
-                    fmt::format("{}/{}", place.local_rank, place.local_ranks), ranges(place.cores),
-                    place.threads,
-                    place.device_index < 0
-                        ? "-"
-                        : fmt::format("{} {} {}", place.device_index, place.device.name, place.device.uuid)));
-  }
-#ifdef KOKKOS_ENABLE_CUDA
-  say("\nrank  its device");
-  const std::vector<std::string> devices =
-      collectives.gather_text(cuda_device_text(session.place().device_index));
-  for (std::size_t rank = 0; rank < devices.size(); ++rank) say(fmt::format("{:<5} {}", rank, devices[rank]));
-#endif
-
-  if (session.size() > 1) {
-    const std::vector<LinkTimes> links = measure_links(collectives);
-    const double sum_seconds = measure_sum(collectives, kSumBytes);
-    say("\nrank 0 to  latency us  bandwidth GB/s");
-    for (const LinkTimes& link : links) {
-      say(fmt::format("{:<10} {:<11.2f} {:.2f}", link.rank, link.latency * 1e6, link.bandwidth / 1e9));
-      if (!link.intact)
-        broken.push_back(fmt::format("bytes between ranks 0 and {} arrive corrupted", link.rank));
-    }
-    if (sum_seconds < 0)
-      broken.push_back("the sum over all ranks is wrong");
-    else
-      say(fmt::format("sum of 1 MiB over {} ranks ({}): {:.1f} us", session.size(), collectives.backend(),
-                      sum_seconds * 1e6));
-  }
-
-  say(fmt::format("\nkernels on {} against one environment at a time on the host",
-                  session.execution_space()));
-  std::vector<std::string> differences;
-  for (const SelfTest& test : run_self_tests()) {
-    say(fmt::format("{:<48} {}", test.what, test.difference.empty() ? "the same bits" : "differ"));
-    if (!test.difference.empty())
-      differences.push_back(fmt::format("rank {}: {}: {}", session.rank(), test.what, test.difference));
-  }
-  for (const std::string& line : gather_lines(differences, session)) broken.push_back(line);
-  const bool sums = device_sum_is_right(session);
-  say(fmt::format("{:<48} {}", "sum over ranks (" + std::string(collectives.backend()) + ")",
-                  sums ? "right" : "wrong"));
-  if (!sums) broken.push_back("the sum of device memory over all ranks is wrong");
-
-  if (!config.model.path.empty()) {
-    const bool learns = config.task.present && !config.learning.imitates();
-    const RankMemory memory =
-        rank_memory(config, prepare(config), session, learns ? Holds::learner : Holds::environments);
-    say("\nmemory of the deck: " + memory_text(memory));
-    try {
-      check_memory(memory, session, config);
-    } catch (const InputError& error) {
-      broken.push_back(error.what());
-    }
-  }
-
-  try {
-    const FileSystemReport files = measure_file_system(config.output.directory, kTestBytes, collectives);
-    say(fmt::format("\n{}: {}, {:.1f} GB free; write and commit {:.2f} GB/s, read {:.2f} GB/s, locks {}",
-                    config.output.directory, files.type, files.free_bytes / 1e9,
-                    files.bytes / 1e9 / files.write_seconds, files.bytes / 1e9 / files.read_seconds,
-                    files.locks ? "work" : "do not work"));
-    if (prints && !files.locks)
-      warnings.push_back("file locks do not work there: set HDF5_USE_FILE_LOCKING=FALSE for h5py");
-  } catch (const Error& error) {
-    broken.push_back(error.what());
-  }
-
-  for (const std::string& line : gather_lines(busy_core_lines(session), session)) warnings.push_back(line);
-  for (const std::string& warning : warnings) say("warning: " + warning);
-  for (const std::string& line : broken) say("broken: " + line);
-  std::int64_t failures = static_cast<std::int64_t>(broken.size());
-  collectives.max(&failures, 1);
-  say(failures == 0 ? "doctor: all tests passed" : fmt::format("doctor: {} broken", failures));
-  std::fflush(stdout);
-  return failures == 0 ? ExitCode::done : ExitCode::error;
+  Examination examination(config, session);
+  examination.tell_versions();
+  examination.tell_places();
+  if (session.size() > 1) examination.test_links();
+  examination.test_kernels();
+  if (!config.model.path.empty()) examination.tell_memory();
+  examination.test_files();
+  return examination.conclude();
 }
 
 void show_rank_report(const std::vector<std::string>& arguments, std::ostream& out) {

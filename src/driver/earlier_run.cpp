@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <set>
 
 #include "src/base/counted.hpp"
@@ -27,11 +28,22 @@ std::set<std::string> runs_below(const fs::path& directory) {
   return runs;
 }
 
+// The run, or checkpoint, whose policy acted in an evaluation, from its deck.
+std::string evaluated_in(const std::string& deck) {
+  std::smatch found;
+  const std::regex line("\n  checkpoint: \"?([^\"\n]*)");
+  return std::regex_search(deck, found, line) ? found[1].str() : "";
+}
+
 }  // namespace
 
 std::string results_of(const std::string& run) {
   std::error_code ignored;
-  return (fs::is_directory(run, ignored) ? fs::path(run) / kResultsFile : fs::path(run)).string();
+  if (!fs::is_directory(run, ignored)) return run;
+  const fs::path results = fs::path(run) / kResultsFile, evaluation = fs::path(run) / kEvaluationFile;
+  return (fs::is_regular_file(results, ignored) || !fs::is_regular_file(evaluation, ignored) ? results
+                                                                                             : evaluation)
+      .string();
 }
 
 bool names_a_run(const std::string& argument) {
@@ -73,6 +85,12 @@ std::optional<EarlierRun> take_earlier_run(const Verb& verb, std::vector<std::st
   if (run.deck.empty())
     throw InputError(SourceLocation{run.results}, "", "no deck of a run in the file",
                      "results of train, imitate or rollout, which contain the deck");
+  const bool takes_policy = std::any_of(verb.of_run.begin(), verb.of_run.end(), [](const std::string& given) {
+    return given.starts_with("control.checkpoint=");
+  });
+  if (takes_policy && fs::path(run.results).filename() == kEvaluationFile)
+    throw InputError(SourceLocation{run.results}, "", "an evaluation, which has no policy of its own",
+                     "the run that it is of, " + evaluated_in(run.deck));
   decks.erase(found);
   if (const auto second = std::find_if(decks.begin(), decks.end(), names_a_run); second != decks.end())
     throw InputError(SourceLocation{}, verb.name, "found the runs " + directory + " and " + *second,

@@ -14,7 +14,7 @@ namespace maniple {
 // A directory, or results.
 bool names_a_run(const std::string& argument);
 
-// The file of its results, where the directory of a run is given.
+// The file of its results, where the directory of a run is given, or of an evaluation alone.
 std::string results_of(const std::string& run);
 
 // The text dataset `name` in the results of a run, which is named by its directory or by the file of its

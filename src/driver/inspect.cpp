@@ -1,7 +1,9 @@
 // maniple inspect: what a results, checkpoint or dataset file holds, or the task of a deck. One line per
 // object, so that grep works on it; of demonstrations an overview in about twenty lines.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <sstream>
@@ -15,9 +17,9 @@
 #include "src/io/results.hpp"
 #include "src/io/seal.hpp"
 #include "src/io/summary.hpp"
-#include "src/tasks/compile/listing.hpp"
 #include "src/tasks/compile/prepared.hpp"
 #include "src/tasks/compile/task.hpp"
+#include "src/tasks/compile/task_table.hpp"
 
 namespace maniple {
 
@@ -65,6 +67,26 @@ std::string task_of_deck(const std::string& path, const std::vector<std::string>
   return task_table(config.task, prepare(config).task);
 }
 
+// The file of a directory that is meant: results of a run, of an evaluation, or the only HDF5 file.
+std::string results_in(const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (const char* const name : {kResultsFile, kEvaluationFile})
+    if (const fs::path file = fs::path(directory) / name; fs::is_regular_file(file, ignored))
+      return file.string();
+  std::vector<std::string> others;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored))
+    if (const std::string extension = entry.path().extension().string();
+        extension == ".h5" || extension == ".hdf5")
+      others.push_back(entry.path().string());
+  std::sort(others.begin(), others.end());
+  if (others.size() == 1) return others.front();
+  throw InputError(SourceLocation{directory}, "",
+                   fmt::format("found a folder without {} or {}", kResultsFile, kEvaluationFile),
+                   others.empty() ? "allowed: the directory of a run, or an HDF5 file"
+                                  : fmt::format("allowed: one of its files, {}", fmt::join(others, ", ")));
+}
+
 }  // namespace
 
 void inspect(const std::vector<std::string>& given, std::ostream& out) {
@@ -74,8 +96,7 @@ void inspect(const std::vector<std::string>& given, std::ostream& out) {
   const std::string& file_or_directory = arguments[0];
   std::error_code ignored;
   const bool directory = std::filesystem::is_directory(file_or_directory, ignored);
-  const std::string path =
-      directory ? (std::filesystem::path(file_or_directory) / kResultsFile).string() : file_or_directory;
+  const std::string path = directory ? results_in(file_or_directory) : file_or_directory;
   if (!std::filesystem::is_regular_file(path, ignored))
     throw InputError(SourceLocation{path}, "", "no such file",
                      "a results, checkpoint or dataset file, the directory of a run with results, or a deck");

@@ -29,9 +29,9 @@
 #include "src/simulation/memory_estimate.hpp"
 #include "src/simulation/recorded_fields.hpp"
 #include "src/tasks/compile/contract.hpp"
-#include "src/tasks/compile/listing.hpp"
 #include "src/tasks/compile/prepared.hpp"
 #include "src/tasks/compile/task.hpp"
+#include "src/tasks/compile/task_table.hpp"
 
 namespace maniple {
 namespace {

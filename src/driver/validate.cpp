@@ -19,9 +19,9 @@
 #include "src/simulation/initial_state.hpp"
 #include "src/simulation/recorded_fields.hpp"
 #include "src/simulation/simulation.hpp"
-#include "src/tasks/compile/listing.hpp"
 #include "src/tasks/compile/prepared.hpp"
 #include "src/tasks/compile/task.hpp"
+#include "src/tasks/compile/task_table.hpp"
 
 namespace maniple {
 

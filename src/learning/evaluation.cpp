@@ -66,8 +66,8 @@ std::string metric_text(const std::string& metric, double mean) {
                           : fmt::format("{} {:.4g}", name, mean);
 }
 
-std::int64_t wanted_episodes(const Config& config, std::int64_t envs) {
-  return config.evaluation.episodes > 0 ? config.evaluation.episodes : envs;
+std::int64_t wanted_episodes(const Config& config, std::int64_t otherwise) {
+  return config.evaluation.episodes > 0 ? config.evaluation.episodes : otherwise;
 }
 
 std::int64_t evaluation_environments(const Config& config, int ranks) {
@@ -76,8 +76,7 @@ std::int64_t evaluation_environments(const Config& config, int ranks) {
 }
 
 std::int64_t periodic_evaluation_environments(const Config& config) {
-  constexpr std::int64_t kMost = 100;  // where evaluation.episodes says nothing
-  return std::min(config.batch.num_envs, config.evaluation.episodes > 0 ? config.evaluation.episodes : kMost);
+  return std::min(config.batch.num_envs, wanted_episodes(config, 100));
 }
 
 EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const Config& config,

@@ -44,8 +44,8 @@ struct Summary {
 };
 Summary summary_of(const std::vector<double>& values);
 
-// evaluation.episodes, or one for each environment.
-std::int64_t wanted_episodes(const Config& config, std::int64_t envs);
+// evaluation.episodes, or where it says nothing this many.
+std::int64_t wanted_episodes(const Config& config, std::int64_t otherwise);
 
 // Environments that have an episode to run: at most evaluation.episodes of the batch, one for each rank at
 // least.

@@ -199,13 +199,6 @@ void derive_dofs(const Model<double>& m, const DerivedFields& derived) {
   }
 }
 
-// A delay that is a number of time steps up to rounding is that number: MuJoCo, which compares times, takes
-// one step or the next then.
-double delay_in_steps(double steps) {
-  const double whole = std::round(steps);
-  return std::abs(steps - whole) <= 1e-9 * std::fmax(1, steps) ? whole : steps;
-}
-
 int remembered_controls(const Model<double>& m, int actuator) {
   return m.actuator_delay[actuator] > 0 ? m.actuator_history[2 * actuator] : 0;
 }
@@ -228,7 +221,7 @@ void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
   for (int i = 0; i < m.nactuator; ++i) {
     const int group = m.actuator_group[i];
     derived.actuator_disabled[i] = group >= 0 && group <= 30 && (m.disableactuator >> group & 1);
-    derived.actuator_delaysteps[i] = delay_in_steps(m.actuator_delay[i] / m.timestep);
+    derived.actuator_delaysteps[i] = in_time_steps(m.actuator_delay[i] / m.timestep);
     const int own = remembered_controls(m, i);
     derived.actuator_historyadr[i] = own > 0 ? history : -1;
     history += own;
@@ -478,6 +471,11 @@ int trees_of_islands(const Model<double>& m, const ModelSizes& sizes) {
 }
 
 }  // namespace
+
+double in_time_steps(double steps) {
+  const double whole = std::round(steps);
+  return std::abs(steps - whole) <= 1e-9 * std::fmax(1, std::abs(steps)) ? whole : steps;
+}
 
 void count_rows(const Model<double>& m, ModelSizes& sizes) {
   count_equality(m, sizes);

@@ -16,6 +16,10 @@ struct DerivedFields {
 #undef MANIPLE_REAL
 };
 
+// A time in time steps that is a whole number of them up to rounding is that number: MuJoCo, which compares
+// times, takes one step or the next then.
+double in_time_steps(double steps);
+
 // Sets the sizes of MANIPLE_ROW_SIZES.
 void count_rows(const Model<double>& m, ModelSizes& sizes);
 // Of these, sets those of the solvers' scratch, from the rows.

@@ -160,8 +160,10 @@ std::vector<BodyPair> body_pairs_of(const Model<double>& m, const std::vector<Ge
 // most, so six contacts a ball; in a stack of logs each touches six, at two points, so six as well; a brick
 // in a wall stands on two others, at four corners each. The links of a robot touch each other rarely.
 constexpr int kContactsOfLooseShape = 6, kContactsOfLooseBox = 8, kContactsOfLink = 1, kSpareContacts = 8;
-// The contacts of a geom at rest on a height field, with prisms that are not much smaller than it.
+// The contacts of a geom at rest on a height field: this many, and of a geom over many prisms the part of
+// them that a flat side meets, as far as it is level.
 constexpr int kContactsOnHfield = 8;
+constexpr double kPartOfPrisms = 0.25;
 // Where there are few planes: what a robot in a heap has, about two per moving geom.
 constexpr int kContactsInHeap = 2, kFewestContacts = 16;
 
@@ -176,7 +178,9 @@ int contact_capacity(const Model<double>& m, const std::vector<GeomPair>& pairs,
   for (const GeomPair& geompair : pairs) {
     const int type1 = m.geom_type[geompair.geom1], most = most_contacts(m, geompair);
     (type1 == geom_plane ? with_planes : others) += most;
-    if (type1 == geom_hfield) at_hand += std::min(most, kContactsOnHfield);
+    if (type1 == geom_hfield)
+      at_hand += static_cast<int>(std::clamp(kPartOfPrisms * prisms_below(m, geompair.geom1, geompair.geom2),
+                                             std::min<double>(most, kContactsOnHfield), double(most)));
     for (const int geom : {geompair.geom1, geompair.geom2}) {
       const auto g = static_cast<std::size_t>(geom);
       const int body = m.body_weldid[m.geom_bodyid[geom]];

@@ -104,19 +104,53 @@ void derive_projection(const Model<double>& m, int camera, double* projection) {
   }
 }
 
+bool remembers(const Model<double>& m, int sensor) {
+  return m.sensor_history[2 * sensor] > 0 &&
+         (m.sensor_delay[sensor] > 0 || m.sensor_interval[2 * sensor] > 0);
+}
+// Numbers of a sensor in sensordata_history, see SensorHistory.
+int remembered_numbers(const Model<double>& m, int sensor) {
+  return remembers(m, sensor) ? 1 + m.sensor_history[2 * sensor] * (1 + m.sensor_dim[sensor]) : 0;
+}
+
+// Delay and interval of sensor i, and what it remembers after a reset (mj_resetData): readings of zero, an
+// interval apart where it has one.
+void derive_history(const Model<double>& m, const DerivedFields& derived, int i, int first) {
+  const double interval = in_time_steps(m.sensor_interval[2 * i] / m.timestep),
+               phase = in_time_steps(m.sensor_interval[2 * i + 1] / m.timestep);
+  derived.sensor_delaysteps[i] = in_time_steps(m.sensor_delay[i] / m.timestep);
+  derived.sensor_intervalsteps[i] = interval;
+  derived.sensor_historyadr[i] = remembers(m, i) ? first : -1;
+  if (!remembers(m, i)) return;
+  const int samples = m.sensor_history[2 * i];
+  double* const history = derived.sensordata_history0 + first;
+  std::fill_n(history, remembered_numbers(m, i), 0.0);
+  const double last = phase == 0 ? -interval : phase;  // time of the newest
+  if (interval > 0) history[0] = last + interval;
+  for (int k = 0; k < samples; ++k) {
+    const int before = samples - 1 - k;
+    history[1 + k] = interval > 0 ? -std::ceil(in_time_steps(last - before * interval)) : before + 1;
+  }
+}
+
 }  // namespace
 
 void count_sensors(const Model<double>& m, ModelSizes& sizes) {
   sizes.ncontactsensor =
       static_cast<int>(std::count(m.sensor_type, m.sensor_type + m.nsensor, sensor_contact));
-  sizes.ndistancepair = 0;
-  for (int i = 0; i < m.nsensor; ++i)
+  sizes.ndistancepair = sizes.nsensorhistory = sizes.nsensorkept = 0;
+  for (int i = 0; i < m.nsensor; ++i) {
+    sizes.nsensorhistory += remembered_numbers(m, i);
+    if (m.sensor_delay[i] > 0) sizes.nsensorkept = std::max(sizes.nsensorkept, m.sensor_dim[i]);
     for_each_distance_pair(m, i, [&](int, int, int) { ++sizes.ndistancepair; });
+  }
 }
 
 void derive_sensors(const Model<double>& m, const DerivedFields& derived) {
-  int contact_sensors = 0, distance_pairs = 0;
+  int contact_sensors = 0, distance_pairs = 0, history = 0;
   for (int i = 0; i < m.nsensor; ++i) {
+    derive_history(m, derived, i, history);
+    history += remembered_numbers(m, i);
     const FramePose object = pose_of(m, m.sensor_objtype[i], m.sensor_objid[i]);
     const FramePose reference =
         m.sensor_refid[i] < 0 ? FramePose{} : pose_of(m, m.sensor_reftype[i], m.sensor_refid[i]);

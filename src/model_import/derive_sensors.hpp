@@ -6,7 +6,7 @@
 
 namespace maniple {
 
-// Sets ncontactsensor.
+// Sets the sizes of what only sensors have.
 void count_sensors(const Model<double>& m, ModelSizes& sizes);
 
 // Fills the derived fields of sensors; the geom pairs are there.

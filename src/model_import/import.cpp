@@ -186,7 +186,10 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   if (sizes.teams && !is_for_teams(sizes))
     imported.warnings.push_back(
         fmt::format("simulation.threads_per_environment: 32 has no effect {}",
-                    kScalarLanes ? fmt::format("on a model of at most {} dofs", kDenseDofs) : "on a CPU"));
+                    kScalarLanes ? fmt::format("on a model of at most {} dofs, or with sensors that have a "
+                                               "delay or an interval",
+                                               kDenseDofs)
+                                 : "on a CPU"));
   derive_numbers(imported, config.where);
   // a robot whose shapes overlap where it starts has more contacts than shapes at rest
   const int at_start = simulation.max_contacts > 0 ? 0 : contacts_at_start(m);

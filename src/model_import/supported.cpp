@@ -565,8 +565,7 @@ class Inspection {
       if (m_.sensor_type[i] == mjSENS_TOUCH && !is_touch_shape(m_.site_type[m_.sensor_objid[i]]))
         bad("measures contacts of a site of type " + shape_name(m_.site_type[m_.sensor_objid[i]]) +
             "; supported: sphere, capsule, ellipsoid, cylinder and box");
-      if (m_.sensor_delay[i] != 0 || m_.sensor_history[2 * i] != 0 || m_.sensor_interval[2 * i] != 0)
-        bad("has a delay, an interval or a history");
+      if (m_.sensor_delay[i] < 0) bad("has a negative delay");
     }
   }
 

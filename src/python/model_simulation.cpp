@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/physics/smooth/actuator_law.hpp"
 #include "src/model_import/vary.hpp"
 #include "src/python/batch_parts.hpp"
 #include "src/python/kokkos.hpp"
@@ -33,6 +32,7 @@ std::vector<std::pair<std::string, int>> state_sizes(const ModelSizes& sizes) {
           {"mocap_quat", 4 * sizes.nmocap},
           {"eq_active", sizes.neq},
           {"ctrl_history", sizes.nhistory},
+          {"sensordata_history", sizes.nsensorhistory},
           {"qacc_warmstart", sizes.nv},
           {"model_values", sizes.nmodelvalue}};
 }
@@ -84,14 +84,9 @@ void vary(ImportedModel& model, const Config& config, const std::vector<std::str
     if (std::find(known.begin(), known.end(), name) == known.end())
       throw InputError(fmt::format("model_fields: found '{}'; allowed: {}", name, fmt::join(known, ", ")));
   for (const std::string& name : wanted)
-    for (std::size_t i = 0; i < model.actuator_gaintype.size(); ++i) {
-      const bool motor = model.actuator_gaintype[i] == gain_dcmotor;
-      const bool servo = model.actuator_gaintype[i] == gain_pid;
-      if ((name == "actuator_gainprm" && (motor || servo)) || (name == "actuator_biasprm" && motor))
-        throw InputError(
-            fmt::format("model_fields: found {} of a model with a {}, actuator '{}'; allowed: other fields",
-                        name, motor ? "DC motor" : "PID servo", model.actuator_names[i]));
-    }
+    if (const std::string one = actuator_that_keeps(model, name); !one.empty())
+      throw InputError(
+          fmt::format("model_fields: found {} of a model with the {}; allowed: other fields", name, one));
   if (wanted.empty()) return;
   if (model.sizes.nmodelvalue > 0)
     throw InputError(
@@ -221,9 +216,9 @@ void ModelSimulation::set(const Field& field, const T* rows, const bool* mask) {
   });
 }
 
-void ModelSimulation::forward() {
+void ModelSimulation::forward(bool inverse) {
   const std::lock_guard lock(in_use_);
-  workers_->run([&](int index) { parts_[static_cast<std::size_t>(index)].simulation->forward(); });
+  workers_->run([&](int index) { parts_[static_cast<std::size_t>(index)].simulation->forward(inverse); });
 }
 
 void ModelSimulation::step(std::int64_t steps) {

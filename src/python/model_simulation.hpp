@@ -42,7 +42,8 @@ class ModelSimulation {
   const ImportedModel& model() const { return prepared_.model; }
   const std::vector<Field>& fields() const { return fields_; }
   const std::vector<ModelField>& model_fields() const { return model_fields_; }
-  // Contacts left out so far because an environment had more than simulation.max_contacts.
+  // Contacts that an environment has room for, and those left out so far because it had more.
+  int max_contacts() const { return model().sizes.ncontact; }
   std::int64_t dropped_contacts() const;
   // Environments put back so far because their state was not finite or too large.
   std::int64_t bad_states() const;
@@ -54,8 +55,8 @@ class ModelSimulation {
   void get(const Field& field, T* rows);
   template <class T>
   void set(const Field& field, const T* rows, const bool* mask);
-  // Derived fields of the present state.
-  void forward();
+  // Derived fields of the present state; see Simulation::forward.
+  void forward(bool inverse = false);
   // Control steps, with the controls that are in the state.
   void step(std::int64_t steps);
   // Steps of double precision from the present state: control [envs][steps][nu] or null, for none; what each

@@ -192,6 +192,8 @@ NB_MODULE(_maniple, module) {
       .def("set_curriculum", &VectorEnvironment::set_curriculum, nb::arg("name"), nb::arg("value"),
            nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("warnings", &VectorEnvironment::warnings)
+      .def_prop_ro("max_contacts", &VectorEnvironment::max_contacts)
+      .def_prop_ro("dropped_contacts", &VectorEnvironment::dropped_contacts)
       .def_prop_ro(
           "mjb",
           [](const VectorEnvironment& self) { return nb::bytes(self.mjb().data(), self.mjb().size()); })

@@ -72,6 +72,7 @@ void bind_simulation(nb::module_& module) {
       .def_prop_ro("is_double", &ModelSimulation::is_double)
       .def_prop_ro("step_dt", &ModelSimulation::step_dt)
       .def_prop_ro("bad_states", &ModelSimulation::bad_states)
+      .def_prop_ro("max_contacts", &ModelSimulation::max_contacts)
       .def_prop_ro("dropped_contacts", &ModelSimulation::dropped_contacts)
       .def_prop_ro("warnings", [](const ModelSimulation& self) { return self.model().warnings; })
       .def_prop_ro("deck", [](const ModelSimulation& self) { return self.config().resolved_text; })
@@ -99,7 +100,8 @@ void bind_simulation(nb::module_& module) {
             self.reset(chosen);
           },
           nb::arg("mask").none())
-      .def("forward", &ModelSimulation::forward, nb::call_guard<nb::gil_scoped_release>())
+      .def("forward", &ModelSimulation::forward, nb::arg("inverse") = false,
+           nb::call_guard<nb::gil_scoped_release>())
       .def("step", &ModelSimulation::step, nb::arg("steps"), nb::call_guard<nb::gil_scoped_release>())
       .def(
           "rollout",

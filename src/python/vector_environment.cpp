@@ -109,6 +109,12 @@ VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, 
   build();
 }
 
+std::int64_t VectorEnvironment::dropped_contacts() const {
+  std::int64_t count = 0;
+  for (const auto& part : parts_) count += part->simulation->dropped_contacts();
+  return count;
+}
+
 void VectorEnvironment::build() {
   const int parts = threads();
   workers_->run([&](int index) {

@@ -73,6 +73,10 @@ class VectorEnvironment {
   // Warnings about the model, one line each.
   const std::vector<std::string>& warnings() const { return prepared_.model.warnings; }
 
+  // Contacts that an environment has room for, and those left out so far because it had more.
+  int max_contacts() const { return prepared_.model.sizes.ncontact; }
+  std::int64_t dropped_contacts() const;
+
   // The model as an MJB file, and the parts of the state, and fields of the model that differ between
   // environments, on which pictures depend: their names and numbers of an environment.
   const std::vector<std::uint8_t>& mjb() const { return *prepared_.model.mjb; }

@@ -247,8 +247,8 @@ std::vector<std::pair<std::string, std::string>> BatchSimulation<T>::idle_draws(
 }
 
 template <class T>
-void BatchSimulation<T>::forward() {
-  forward_batch(physics_);
+void BatchSimulation<T>::forward(bool inverse) {
+  forward_batch(physics_, inverse);
 }
 
 template <class T>

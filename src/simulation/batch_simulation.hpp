@@ -58,7 +58,7 @@ class BatchSimulation final : public Simulation {
   std::string task_digest() const override { return maniple::task_digest(task_); }
 
   void initialize(const InitialStateConfig& config) override;
-  void forward() override;
+  void forward(bool inverse) override;
   std::vector<std::pair<std::string, std::string>> idle_draws() const override;
   void zero_action() override { Kokkos::deep_copy(task_batch_.transition.action.data, T(0)); }
   void random_action(std::int64_t control_step) override { random_actions_batch(task_batch_, control_step); }

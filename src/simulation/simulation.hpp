@@ -33,8 +33,9 @@ class Simulation : public Environment {
   // ---- state ----
   // The state that initial_state.* asks for, in every environment.
   virtual void initialize(const InitialStateConfig& config) = 0;
-  // Derived fields (xpos, sensordata, ...) of the current state, without stepping.
-  virtual void forward() = 0;
+  // Derived fields (xpos, sensordata, ...) of the current state, without stepping. With `inverse` qacc and
+  // qfrc_inverse are those of the accelerations in qacc_warmstart.
+  virtual void forward(bool inverse = false) = 0;
 
   // What events drew at start-up though nothing follows from it in any of the first environments of this
   // rank: keys of the events with the fields.

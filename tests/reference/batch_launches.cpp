@@ -21,11 +21,12 @@ void for_each_pack_of_tile(const Model<ScalarOf<V>>& model, ScalarOf<V>* states,
 }  // namespace
 
 template <class V>
-void launch_forward(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch) {
+void launch_forward(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch,
+                    bool inverse) {
   for_each_pack_of_tile<V>(
       model, states, scratch,
       MANIPLE_LAMBDA(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int) {
-        forward(m, s, d);
+        forward(m, s, d, inverse);
       });
 }
 
@@ -59,10 +60,10 @@ void launch_step(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<
       });
 }
 
-#define MANIPLE_INSTANTIATE_LAUNCHES(V)                                                      \
-  template void launch_forward<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*);    \
-  template void launch_kinematics<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*); \
-  template void launch_set_const<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*);  \
+#define MANIPLE_INSTANTIATE_LAUNCHES(V)                                                         \
+  template void launch_forward<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*, bool); \
+  template void launch_kinematics<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*);    \
+  template void launch_set_const<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*);     \
   template void launch_step<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*, bool, int*);
 
 MANIPLE_INSTANTIATE_LAUNCHES(Lanes<float>)

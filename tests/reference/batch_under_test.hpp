@@ -27,7 +27,7 @@ inline constexpr int kEnvs = kTileWidth;  // one tile: several packs of each lan
 // The launches of Batch on the states and the scratch of its tile, compiled once for all tests, in
 // batch_launches.cpp: on a GPU each brings the whole physics along.
 template <class V>
-void launch_forward(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch);
+void launch_forward(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch, bool inverse);
 template <class V>
 void launch_kinematics(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch);
 template <class V>
@@ -51,6 +51,7 @@ class Batch {
         state_("state", static_cast<std::size_t>(state_elements(model_)) * kEnvs),
         scratch_("scratch", static_cast<std::size_t>(elements_) * kEnvs) {
     defaults_[0].assign(imported.eq_active0.begin(), imported.eq_active0.end());
+    defaults_[3] = imported.sensordata_history0;
     for (std::size_t i = 0; i < imported.body_mocapid.size(); ++i) {
       if (imported.body_mocapid[i] < 0) continue;
       const double *const pos = imported.body_pos.data() + 3 * i, *const quat =
@@ -78,6 +79,7 @@ class Batch {
             {"mocap_pos", or_default(state.mocap_pos, 1)},
             {"mocap_quat", or_default(state.mocap_quat, 2)},
             {"ctrl_history", Numbers(static_cast<std::size_t>(model_.nhistory), 0.0)},
+            {"sensordata_history", defaults_[3]},
             {"time", {state.time}},
             {"time_residual", {0}}};
         const auto input = inputs.find(field.name);
@@ -90,7 +92,10 @@ class Batch {
   }
   void poison() { Kokkos::deep_copy(scratch_, std::numeric_limits<S>::quiet_NaN()); }
 
-  void run_forward() { launch_forward<V>(model_, state_.data(), scratch_.data()); }
+  // With `inverse` qacc and qfrc_inverse are of the accelerations in qacc_warmstart.
+  void run_forward(bool inverse = false) {
+    launch_forward<V>(model_, state_.data(), scratch_.data(), inverse);
+  }
   void run_kinematics() { launch_kinematics<V>(model_, state_.data(), scratch_.data()); }
   void run_set_const() { launch_set_const<V>(model_, state_.data(), scratch_.data()); }
   // Environments whose state was bad.
@@ -165,7 +170,7 @@ class Batch {
   DeviceModel<S> device_;
   const Model<S>& model_;
   int elements_;
-  Numbers defaults_[3];  // of eq_active, mocap_pos and mocap_quat
+  Numbers defaults_[4];  // of eq_active, mocap_pos, mocap_quat and sensordata_history
   Kokkos::View<S*, MemorySpace> state_, scratch_;
 };
 

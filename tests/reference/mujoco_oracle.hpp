@@ -272,6 +272,10 @@ inline void newton_euler(const mjModel& m, const mjData& d, Numbers& cacc, Numbe
 // computed that MuJoCo computes only when asked.
 inline std::map<std::string, Numbers> fields_of(const mjModel& m, mjData& d) {
   std::map<std::string, Numbers> fields;
+  const DataPointer inverse = make_data(m);
+  mj_copyData(inverse.get(), &m, &d);
+  mj_inverse(&m, inverse.get());
+  fields["qfrc_inverse"].assign(inverse->qfrc_inverse, inverse->qfrc_inverse + m.nv);
   mj_subtreeVel(&m, &d);
   mj_rnePostConstraint(&m, &d);
   auto copy = [&](const char* name, const mjtNum* values, std::int64_t count) {

@@ -118,13 +118,13 @@ class Contacts : public ::testing::TestWithParam<ModelCase> {
   }
   // Runs forward() on all states and calls check(data of libmujoco, pack's data, lane, state).
   template <class V, class Check>
-  void for_each_state(const Check& check) {
+  void for_each_state(const Check& check, bool inverse = false) {
     const mjModel& m = *mujoco_.model;
     const oracle::DataPointer d = oracle::make_data(m);
     Batch<V> batch(imported_);
     for (int first = 0; first < kStates; first += kEnvs) {
       batch.set({states_.begin() + first, states_.begin() + first + kEnvs});
-      batch.run_forward();
+      batch.run_forward(inverse);
       batch.for_each_data([&](const Data<V>& data, int pack) {
         for (int lane = 0; lane < lane_width<V> && !HasFatalFailure(); ++lane) {
           const int i = first + pack * lane_width<V> + lane;
@@ -185,6 +185,28 @@ TEST_P(Contacts, SolutionOfTheSolver) {
           << "qfrc_constraint " << i;
     }
   });
+}
+
+// Of accelerations that no solver has found, with each of the laws of constraints in all of its parts.
+TEST_P(Contacts, InverseDynamics) {
+  using V = Lanes<double>;
+  const int nv = static_cast<int>(mujoco_.model->nv);
+  std::mt19937_64 generator(3);
+  std::normal_distribution<double> normal;
+  for (RandomState& state : states_) {
+    const double size = std::pow(10.0, normal(generator));
+    state.qacc_warmstart.resize(static_cast<std::size_t>(nv), 0.0);
+    for (double& acceleration : state.qacc_warmstart) acceleration += size * normal(generator);
+  }
+  const auto check = [&](mjData* d, const Data<V>& data, int lane, const RandomState& state) {
+    std::copy_n(state.qacc_warmstart.begin(), nv, d->qacc);
+    mj_inverse(mujoco_.model.get(), d);
+    const double scale = 1 + largest({d->qfrc_inverse, d->qfrc_inverse + nv}) +
+                         largest({d->qfrc_constraint, d->qfrc_constraint + nv});
+    for (int i = 0; i < nv; ++i)
+      ASSERT_NEAR(get_lane(V(data.qfrc_inverse[i]), lane), d->qfrc_inverse[i], 1e-10 * scale) << i;
+  };
+  for_each_state<V>(check, true);
 }
 
 // What the forces do to bodies and sensors.

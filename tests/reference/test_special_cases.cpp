@@ -2,6 +2,7 @@
 // that are not positive definite, spheres that touch by a rounding, heaps of shapes.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -211,6 +212,76 @@ TEST_F(SpecialCases, ControllersWithDelaysFlagsAndBadControls) {
         }
       }
     }
+}
+
+// Sensors of every stage with delays, intervals with a phase, and both, with each interpolation; readings
+// after steps and of the state that they lead to. One environment is reset on the way. The time step is a
+// power of two, so that MuJoCo's times are exact.
+TEST_F(SpecialCases, SensorsWithDelaysAndIntervals) {
+  constexpr double kStep = 0.0078125;
+  const auto steps = [](double count) { return std::to_string(count * kStep); };
+  for (const char* integrator : {"Euler", "RK4", "implicit"}) {
+    SCOPED_TRACE(integrator);
+    std::ostringstream text;
+    text << "<mujoco><option timestep='" << kStep << "' integrator='" << integrator
+         << R"('/><worldbody><geom type='plane' size='9 9 1'/>
+           <body pos='0 0 .3'><freejoint/><geom size='.2'/><site name='at' pos='.1 .1 0'/>
+             <body pos='.3 0 0'><joint name='bend' axis='0 1 0'/><geom type='capsule' size='.05 .2'/></body></body>
+         </worldbody><actuator><motor name='motor' joint='bend'/></actuator><sensor>)";
+    for (const char* sensor : {"jointpos joint='bend'", "framequat objtype='site' objname='at'",
+                               "gyro site='at'", "velocimeter site='at' cutoff='.5'",
+                               "accelerometer site='at'", "touch site='at'", "actuatorfrc actuator='motor'"})
+      for (const char* interp : {"zoh", "linear", "cubic"})
+        for (const auto& [delay, interval, phase] : std::vector<std::array<double, 3>>{{0.4, 0, 0},
+                                                                                       {2, 0, 0},
+                                                                                       {2.5, 0, 0},
+                                                                                       {4.25, 0, 0},
+                                                                                       {9.5, 0, 0},
+                                                                                       {0, 3, 0},
+                                                                                       {0, 2.5, -1.25},
+                                                                                       {0, 0.5, 0},
+                                                                                       {3.25, 2, 0},
+                                                                                       {6.5, 3.5, -2}})
+          text << "<" << sensor << " nsample='5' interp='" << interp << "' delay='" << steps(delay)
+               << "' interval='" << steps(interval) << " " << steps(phase) << "'/>";
+    text << "<gyro site='at' nsample='3'/><clock/></sensor></mujoco>";
+    load(text.str());
+    const mjModel& m = *mujoco_.model;
+    const std::vector<RandomState> from = states(1);
+    std::vector<oracle::DataPointer> data;
+    for (const RandomState& state : from) {
+      data.push_back(oracle::make_data(m));
+      oracle::set_state(m, data.back().get(), state);
+    }
+    Batch<Lanes<double>> batch(imported_);
+    batch.set(from);
+    const auto expect_readings = [&](const char* when) {
+      for (int env = 0; env < kEnvs; ++env) {
+        const mjData& d = *data[static_cast<std::size_t>(env)];
+        const Numbers expected(d.sensordata, d.sensordata + m.nsensordata),
+            ours = batch.data(env).at("sensordata");
+        for (std::size_t i = 0; i < ours.size(); ++i)
+          ASSERT_NEAR(ours[i], expected[i], 1e-9 * (1 + std::abs(expected[i])))
+              << when << ", element " << i << " of environment " << env << numbers_text(ours, expected);
+      }
+    };
+    for (int step = 0; step < 30 && !HasFailure(); ++step) {
+      SCOPED_TRACE(step);
+      if (step == 17) {
+        batch.set_state_value("qpos", 0, 3, std::nan(""));
+        data[3]->qpos[0] = std::nan("");
+      }
+      batch.poison();
+      batch.run_step();
+      std::vector<std::string> warnings;  // of the bad state
+      for (const oracle::DataPointer& d : data) guarded([&] { mj_step(&m, d.get()); }, warnings);
+      expect_readings("after the step");
+      batch.poison();
+      batch.run_forward();
+      for (const oracle::DataPointer& d : data) mj_forward(&m, d.get());
+      expect_readings("of the next state");
+    }
+  }
 }
 
 // M keeps the rows of simple dofs diagonal, whatever a tendon with armature couples, and so does M - h*qDeriv

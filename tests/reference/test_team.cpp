@@ -290,7 +290,7 @@ const std::vector<TeamCase> kCases = {
     {{"spatial_tendons", "", "spatial_tendons.xml"}, ""},
     {{"spatial_tendons", "", "spatial_tendons.xml"}, "RK4"},
     {{"site_actuators", "", "site_actuators.xml"}, ""},
-    {{"pid", "", "pid.xml"}, "implicitfast"},
+    {{"pid", "", "pid.xml"}, ""},
     {{"dcmotors", "", "dcmotors.xml"}, "RK4"},
     {{"limits", "", "limits.xml"}, ""},
     {{"ant", "gymnasium", "envs/mujoco/assets/ant.xml"}, ""},

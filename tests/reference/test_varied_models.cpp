@@ -62,6 +62,33 @@ double radius_of(int type, const mjtNum* size) {
   }
 }
 
+// Scales the meshes of a model to the sizes of their geoms; `m`: as they were compiled.
+void scale_meshes(mjModel& own, const mjModel& m) {
+  for (int g = 0; g < m.ngeom; ++g) {
+    if (m.geom_type[g] != mjGEOM_MESH) continue;
+    const int mesh = m.geom_dataid[g];
+    const mjtNum *const size = own.geom_size + 3 * g, *const before = m.geom_size + 3 * g;
+    const auto scale = [&](int k) { return size[k] / before[k]; };
+    for (int k = 0; k < 3; ++k) {
+      const auto scaled = [&](auto* to, const auto* from, int row, std::int64_t first, std::int64_t rows) {
+        for (std::int64_t i = first; i < first + rows; ++i)
+          to[row * i + k] = static_cast<std::remove_reference_t<decltype(*to)>>(from[row * i + k] * scale(k));
+      };
+      scaled(own.mesh_vert, m.mesh_vert, 3, m.mesh_vertadr[mesh], m.mesh_vertnum[mesh]);
+      for (int half = 0; half < 2; ++half) {
+        scaled(own.bvh_aabb + 3 * half, m.bvh_aabb + 3 * half, 6, m.mesh_bvhadr[mesh], m.mesh_bvhnum[mesh]);
+        scaled(own.geom_aabb + 3 * half, m.geom_aabb + 3 * half, 6, g, 1);
+      }
+    }
+    for (int i = m.mesh_polyadr[mesh]; i < m.mesh_polyadr[mesh] + m.mesh_polynum[mesh]; ++i) {
+      mjtNum* const normal = own.mesh_polynormal + 3 * i;
+      for (int k = 0; k < 3; ++k) normal[k] = m.mesh_polynormal[3 * i + k] / scale(k);
+      mju_normalize3(normal);
+    }
+    own.geom_rbound[g] = m.geom_rbound[g] * std::max({scale(0), scale(1), scale(2)});
+  }
+}
+
 // What libmujoco has computed from poses and sizes of geoms and sites and mj_setConst leaves as it is: which
 // frames are those of bodies, and the spheres and boxes by which it finds pairs, boxes here so large that
 // they hide none.
@@ -81,6 +108,7 @@ void forget_places(mjModel& m) {
 
 // Other values for a field of an environment: numbers of a row that vary, row by row.
 Numbers drawn(const VaryingField& field, const mjModel& m, std::mt19937_64& generator) {
+  const auto seed = static_cast<unsigned>(generator());
   std::uniform_real_distribution<double> uniform(0, 1);
   Numbers values = field.values;
   const auto scaled = [&](double x) { return x * (0.7 + 0.6 * uniform(generator)); };
@@ -102,6 +130,11 @@ Numbers drawn(const VaryingField& field, const mjModel& m, std::mt19937_64& gene
     } else if (field.name == "geom_size") {
       const mjtNum *const size = field.values.data() + i - k,
                           other[3] = {k == 0 ? 1.0 : 0, k == 1 ? 1.0 : 0, k == 2 ? 1.0 : 0};
+      // (halves, because libmujoco's vertices are floats; geoms of the same mesh alike)
+      if (m.geom_type[row] == mjGEOM_MESH) {
+        std::mt19937 of_mesh(static_cast<unsigned>(3 * m.geom_dataid[row]) + static_cast<unsigned>(k) + seed);
+        if (of_mesh() % 3 == 0) x *= 0.5;
+      }
       // where the shape has such a size
       if (size[k] > 0 && radius_of(m.geom_type[row], other) > 0) x *= 0.85 + 0.3 * uniform(generator);
     } else if (field.name == "body_pos" || field.name == "geom_pos" || field.name == "site_pos") {
@@ -169,6 +202,7 @@ std::vector<VariedCase> varied_cases() {
       {{"rangefinders", "", "rangefinders.xml"}, {}},
       {{"measures", "", "measures.xml"}, {}},
       {{"boxes", "", "boxes.xml"}, {}},
+      {{"meshes", "", "meshes.xml"}, {"geom_size"}},
       {{"cones", "", "cones.xml"}, {}},
       {{"dm_humanoid", "dm_control", "suite/humanoid.xml"}, {}},
       {{"g1_feet", "mjlab", "asset_zoo/robots/unitree_g1/xmls/g1.xml", ModelCase::nothing,
@@ -256,6 +290,7 @@ class VariedModels : public ::testing::TestWithParam<VariedCase> {
       for (std::size_t i = static_cast<std::size_t>(varied_elements(sizes)); i < rows_[env].size(); ++i)
         rows_[env][i] = std::numeric_limits<double>::quiet_NaN();
       if (varies_places(sizes) || sizes.varied.site_pos >= 0) forget_places(own);
+      scale_meshes(own, m);
       mj_setConst(&own, oracle::make_data(own).get());
     }
     data_.reset(mj_makeData(&m));  // all of them have the same sizes
@@ -335,7 +370,8 @@ TEST_P(VariedModels, Forward) {
       for (const auto& [name, values] : ours.data(env)) {
         double scale = 1e-3 + largest(theirs.at(name));
         const bool of_forces = name == "qacc" || name == "qacc_smooth" || name == "qfrc_constraint" ||
-                               name.starts_with("cacc") || name.starts_with("cfrc") || name == "sensordata";
+                               name == "qfrc_inverse" || name.starts_with("cacc") ||
+                               name.starts_with("cfrc") || name == "sensordata";
         if (of_forces) scale += acceleration * (1 + largest(theirs.at("crb")));
         if (name == "qM_factor" || name == "qLDiagInv") scale *= 1e3;  // by the pivots' conditioning
         ASSERT_LE(difference(values, theirs.at(name), scale), of_forces ? 1e-9 : 1e-11)

@@ -5,9 +5,11 @@ import os
 import shutil
 import socket
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 ROOT = Path(__file__).resolve().parents[2]  # of a checkout, or PREFIX/share/maniple of an installation
@@ -53,3 +55,12 @@ def threads_of(given_threads: int | None) -> int:
         return int(given_threads)
     given = os.environ.get("OMP_NUM_THREADS", "")
     return int(given) if given.isdigit() and int(given) > 0 else len(os.sched_getaffinity(0))
+
+
+def warn_of_dropped(core: Any, told: bool, stacklevel: int) -> bool:
+    """Warns, once, where a batch has left out contacts; `told`: it was warned of before. Returns whether it was by now."""
+    if not told and core.dropped_contacts:
+        warnings.warn(f"contacts beyond the {core.max_contacts} that an environment has room for are left out (simulation.max_contacts); "
+                      "dropped_contacts counts them", stacklevel=stacklevel)
+        return True
+    return told

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maniple.decks import Deck, sources
 from maniple.native import ModelSimulation
-from maniple.process import packages_of_this_python, threads_of
+from maniple.process import packages_of_this_python, threads_of, warn_of_dropped
 
 MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
 # Numbers in a row of a model's field that environments may have for themselves, where MuJoCo has more of them: friction of
@@ -88,6 +88,7 @@ class Simulation:
         described = self._core.fields()
         self._sizes = {name: size for name, size, *_ in described}
         self._states = {name for name, _, is_state, *_ in described if is_state and name != "model_values"}
+        self._told_of_dropped = False
         self.fields = {name: (size, unit, text) for name, size, _, unit, text in described if size and name != "model_values"}
         self._model_places = {name: (first, size, may_be_set) for name, size, first, may_be_set, *_ in self._core.model_fields()}
         self._shapes = _row_shapes(self._sizes | {name: size for name, (_, size, _) in self._model_places.items()})
@@ -100,7 +101,7 @@ class Simulation:
 
     @property
     def dropped_contacts(self) -> int:
-        """Contacts left out so far because an environment had more than simulation.max_contacts."""
+        """Contacts left out so far because an environment had more than simulation.max_contacts. The first are warned of."""
         return self._core.dropped_contacts
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -149,6 +150,19 @@ class Simulation:
     def forward(self) -> None:
         """Fields of the state as it is, as mj_forward computes them."""
         self._core.forward()
+        self._tell_of_dropped()
+
+    def inverse(self, qacc: ArrayLike) -> NDArray[Any]:
+        """Inverse dynamics: which forces from outside, of actuators or applied, give the state these accelerations; qacc and
+        the result: [num_envs, nv], qfrc_inverse as mj_inverse computes it. `fields` are those of forward() but for qacc and
+        qfrc_inverse. ValueError where qfrc_inverse is not among them."""
+        if "qfrc_inverse" not in self._sizes:
+            raise ValueError("inverse(): qfrc_inverse is not kept; allowed: after Simulation(..., fields=[\"qfrc_inverse\"])")
+        warmstart = self["qacc_warmstart"]
+        self.set("qacc_warmstart", qacc)
+        self._core.forward(inverse=True)
+        self.set("qacc_warmstart", warmstart)
+        return self["qfrc_inverse"]
 
     def step(self, steps: int = 1, ctrl: ArrayLike | None = None) -> None:
         """Steps of the model's timestep, or of a deck's simulation.decimation of them; ctrl: as simulation["ctrl"] = ctrl
@@ -158,12 +172,17 @@ class Simulation:
         if ctrl is not None:
             self.set("ctrl", ctrl)
         self._core.step(int(steps))
+        self._tell_of_dropped()
 
     def rollout(self, control: NDArray[np.float64] | None, state: NDArray[np.float64],
                 sensordata: NDArray[np.float64]) -> None:
         """Steps from the present state into state [num_envs, steps, 1 + nq + nv + na] and sensordata [num_envs, steps,
         nsensordata], with control [num_envs, steps, nu] or none. All in C's order; of precision "double"."""
         self._core.rollout(control, state.shape[1], state, sensordata)
+        self._tell_of_dropped()
+
+    def _tell_of_dropped(self) -> None:
+        self._told_of_dropped = warn_of_dropped(self._core, self._told_of_dropped, 4)
 
     def _shaped(self, name: str, rows: NDArray[Any]) -> NDArray[Any]:
         """A read-only copy in MuJoCo's shape: writing to it would not change the batch."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from maniple.arrays import check_finite, real_array
 from maniple.decks import Deck, sources
 from maniple.native import VectorEnvironment
-from maniple.process import packages_of_this_python, threads_of
+from maniple.process import packages_of_this_python, threads_of, warn_of_dropped
 
 RENDER_MODES = ("rgb_array",)
 Observations = NDArray[Any] | dict[str, NDArray[Any]]
@@ -143,6 +143,7 @@ class VectorEnv(GymnasiumVectorEnv):
         self._np_random, self._np_random_seed = np_random(core.seed)
         self._started = np.zeros(self.num_envs)
         self._ended = np.zeros(self.num_envs, bool)
+        self._told_of_dropped = False
 
     def reset(self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None) -> tuple[Observations, dict[str, Any]]:
         """New episodes, and their first observations.
@@ -195,11 +196,18 @@ class VectorEnv(GymnasiumVectorEnv):
         arrays = self._arrays()
         reward, terminated, truncated = arrays["reward"], arrays["terminated"], arrays["truncated"]
         any_ended = self._core.step(actions, arrays["policy"], arrays["critic"], reward, terminated, truncated)
+        self._told_of_dropped = warn_of_dropped(self._core, self._told_of_dropped, 3)
         if self.autoreset_mode == AutoresetMode.NEXT_STEP and self._ended.any():
             self._started[self._ended] = time.perf_counter()
             self._ended[:] = False
         infos = self._episode_infos(terminated | truncated) if any_ended else {}
         return self._observations(arrays), reward, terminated, truncated, infos
+
+    @property
+    def dropped_contacts(self) -> int:
+        """Contacts left out so far because an environment had more than simulation.max_contacts. The first are warned of."""
+        self._check_open()
+        return self._core.dropped_contacts
 
     @property
     def curricula(self) -> dict[str, float]:
@@ -256,6 +264,8 @@ class VectorEnv(GymnasiumVectorEnv):
     def _seed_of(self, seed: Any) -> int:
         """The seed of the whole batch: the first of [seed, seed + 1, ...], as in Gymnasium."""
         numbers = np.asarray(seed)
+        if isinstance(seed, int) and not isinstance(seed, bool):
+            return seed
         if isinstance(seed, bool) or numbers.ndim > 1 or not np.issubdtype(numbers.dtype, np.integer):
             raise TypeError(f"seed: found {type(seed).__name__}; allowed: one integer for the whole batch, or its list [seed, seed + 1, ...]")
         if numbers.ndim == 0:

@@ -32,7 +32,8 @@ MANIPLE_FUNCTION GeomPose<ScalarOf<V>> pose_of_lane(const GeomPose<V>& pose, int
           {of(pose.size[0]), of(pose.size[1]), of(pose.size[2])},
           pose.data,
           pose.rbound,
-          pose.aabb};
+          pose.aabb,
+          pose.size_of_model};
 }
 template <class V>
 MANIPLE_FUNCTION Vec3<V> vector_of_lanes(const Vec3<ScalarOf<V>>& v) {

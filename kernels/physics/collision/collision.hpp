@@ -23,6 +23,7 @@ MANIPLE_FUNCTION GeomPose<V> geom_pose(const Model<ScalarOf<V>>& m, const State<
   pose.data = m.geom_dataid[g];
   pose.rbound = m.geom_rbound[g];
   pose.aabb = m.geom_aabb + 6 * g;
+  pose.size_of_model = sizes_of_meshes(m, g);
   if (flags & geom_needs_frame) pose.mat = load9<V>(d.geom_xmat, 9 * g);
   if (flags & geom_needs_axis) {
     pose.mat.xz = d.geom_xmat[9 * g + 2];

@@ -10,7 +10,7 @@ namespace maniple {
 
 template <class V>
 MANIPLE_FUNCTION V geom_radius(int type, const GeomPose<V>& pose) {
-  return type == geom_mesh ? V(pose.rbound) : shape_radius(type, pose.size);
+  return type == geom_mesh ? pose.mesh_radius() : shape_radius(type, pose.size);
 }
 
 // How far a geom reaches along a unit vector, from its center, a mesh's box from the center of the box.
@@ -18,7 +18,7 @@ template <class V>
 MANIPLE_FUNCTION V reach_along(int type, const GeomPose<V>& pose, const Vec3<V>& direction) {
   if (type == geom_sphere) return pose.size[0];
   Vec3<V> size = pose.sizes();
-  if (type == geom_mesh) size = uniform3<V>(pose.aabb + 3);
+  if (type == geom_mesh) size = scaled_by(uniform3<V>(pose.aabb + 3), pose.mesh_scale());
   const V z = abs(dot(pose.mat.column_z(), direction));
   if (type == geom_capsule) return size.x + size.y * z;
   const V x = abs(dot(pose.mat.column_x(), direction)), y = abs(dot(pose.mat.column_y(), direction));
@@ -34,8 +34,7 @@ MANIPLE_FUNCTION MaskOf<V> boxes_overlap(int type1, const GeomPose<V>& pose1, in
   using T = ScalarOf<V>;
   const auto center = [](int type, const GeomPose<V>& pose) {
     if (type != geom_mesh) return pose.pos;
-    const Vec3<V> local{V(pose.aabb[0]), V(pose.aabb[1]), V(pose.aabb[2])};
-    return pose.pos + pose.mat * local;
+    return pose.pos + pose.mat * scaled_by(uniform3<V>(pose.aabb), pose.mesh_scale());
   };
   const Vec3<V> way = center(type2, pose2) - center(type1, pose1);
   MaskOf<V> overlap(true);
@@ -121,7 +120,7 @@ MANIPLE_FUNCTION ConvexShape<S> convex_shape(const Model<S>& m, int type, const 
           .mat = {d(a.xx), d(a.xy), d(a.xz), d(a.yx), d(a.yy), d(a.yz), d(a.zx), d(a.zy), d(a.zz)},
           .size = {d(pose.size[0]), d(pose.size[1]), d(pose.size[2])},
           .inflation = inflation,
-          .mesh = convex_mesh(m, type == geom_mesh ? pose.data : -1),
+          .mesh = convex_mesh(m, type == geom_mesh ? pose.data : -1, in_double(pose.mesh_scale())),
           .core = false,
           .vertex = -1,
           .prism = nullptr};
@@ -167,7 +166,7 @@ MANIPLE_FUNCTION void plane_mesh_alone(const Model<S>& m, const GeomPose<S>& pla
         count, [&](int k) { return mesh.vertex(around(k)); }, chosen);
   for (int k = 0; k < (count < 4 ? count : 4); ++k) {
     const int vertex = around(chosen[k]);
-    if (vertex != lowest && mesh.along(down, vertex) >= 0) add(vertex);
+    if (vertex != lowest && plain_dot(down, mesh.vertex(vertex)) >= 0) add(vertex);
   }
 }
 

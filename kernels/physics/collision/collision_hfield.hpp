@@ -40,9 +40,10 @@ struct HfieldPrisms {
   }
 };
 
-// Whether a plane keeps a shape away from a prism of which GJK, to its tolerance, would find the same: the
-// plane of the prism's top, or the one across the way to the middle of the shape from the point below or
-// beside it. `upper`: the right angle of the prism is at its first corner, else at its last one.
+// Whether one of two planes separates a shape from a prism by more than GJK's tolerance, so that GJK would
+// find no contact either: the plane of the prism's top, or the one across the line from a point of the top,
+// about the nearest, to the middle of the shape. `upper`: the right angle of the prism is at its first
+// corner, else at its last one.
 template <class S>
 MANIPLE_FUNCTION bool is_apart(const Vec3<double>* corner, bool upper, double inflation,
                                const ConvexOptions& options, ConvexShape<S> shape) {
@@ -51,7 +52,7 @@ MANIPLE_FUNCTION bool is_apart(const Vec3<double>* corner, bool upper, double in
   Vec3<double> up = plain_cross(top[1] - top[0], top[2] - top[0]);
   up = (up.z < 0 ? -1 : 1) / length(up) * up;
   if (plain_dot(up, shape.support(-up) - origin) > apart) return true;
-  // coordinates along the legs, 0 to 1 and at most 1 together
+  // coordinates of the point along the legs of the top: 0 to 1, and at most 1 together
   const Vec3<double> leg1 = top[1] - origin, leg2 = (upper ? top[2] : top[0]) - origin,
                      way = shape.pos - origin;
   const auto along = [&](const Vec3<double>& leg) {
@@ -65,6 +66,7 @@ MANIPLE_FUNCTION bool is_apart(const Vec3<double>* corner, bool upper, double in
   }
   const Vec3<double> beside = origin + part1 * leg1 + part2 * leg2, apart_by = shape.pos - beside;
   const double distance = length(apart_by);
+  // (from above the corners of the base are farther away than those of the top)
   if (!(distance > kMinimumValue) || apart_by.z < 0) return false;
   const Vec3<double> axis = (1 / distance) * apart_by;
   double most = plain_dot(axis, top[0]);
@@ -176,7 +178,7 @@ MANIPLE_FUNCTION void hfield_convex(const Model<ScalarOf<V>>& m, const GeomPose<
   const Vec3<V> center{dot(axes[0], apart), dot(axes[1], apart), dot(axes[2], apart)};
   // (the box of a mesh may stand anywhere around its center)
   const auto reach = [&](const Vec3<V>& axis) {
-    return slack + (type2 == geom_mesh ? V(pose2.rbound) : reach_along(type2, pose2, axis));
+    return slack + (type2 == geom_mesh ? pose2.mesh_radius() : reach_along(type2, pose2, axis));
   };
   const Vec3<V> half{reach(axes[0]), reach(axes[1]), reach(axes[2])};
   const auto along = [](const V& x, const V& extent, S below, S above) {

@@ -10,7 +10,8 @@
 namespace maniple {
 
 // Shape and pose of one geom. Of `mat` only the columns that the geom's type needs are set (GeomFlag). Of a
-// mesh or a height field its number, and the radius of the sphere around it.
+// mesh or a height field its number, and the radius of the sphere around it. A mesh whose sizes differ
+// between environments has those of the model, to which its vertices belong.
 template <class V>
 struct GeomPose {
   Vec3<V> pos;
@@ -19,8 +20,19 @@ struct GeomPose {
   int data = -1;
   ScalarOf<V> rbound = 0;
   const ScalarOf<V>* aabb = nullptr;
+  const ScalarOf<V>* size_of_model = nullptr;  // null: all environments have them
 
   MANIPLE_FUNCTION Vec3<V> sizes() const { return {size[0], size[1], size[2]}; }
+  // By what the vertices of a mesh are scaled along its axes.
+  MANIPLE_FUNCTION Vec3<V> mesh_scale() const {
+    if (size_of_model == nullptr) return {V(1), V(1), V(1)};
+    return {size[0] / V(size_of_model[0]), size[1] / V(size_of_model[1]), size[2] / V(size_of_model[2])};
+  }
+  // Radius of a sphere around a mesh.
+  MANIPLE_FUNCTION V mesh_radius() const {
+    const Vec3<V> scale = mesh_scale();
+    return V(rbound) * max(scale.x, max(scale.y, scale.z));
+  }
 };
 
 // One contact: distance (negative: penetration), midpoint, normal from geom 1 to geom 2, and a direction

@@ -29,8 +29,14 @@ MANIPLE_FUNCTION Vec3<double> plain_multiply(const Mat3<double>& m, const Vec3<d
   return {plain_dot(m.row_x(), v), plain_dot(m.row_y(), v), plain_dot(m.row_z(), v)};
 }
 
-// The corners of a mesh's convex hull, and what lies beside what, as MuJoCo's compiler has found them. S: the
-// model's precision.
+// A vector whose components are scaled by those of another.
+template <class V>
+MANIPLE_FUNCTION Vec3<V> scaled_by(const Vec3<V>& v, const Vec3<V>& scale) {
+  return {v.x * scale.x, v.y * scale.y, v.z * scale.z};
+}
+
+// The corners of a mesh's convex hull, and what lies beside what, as MuJoCo's compiler has found them, all of
+// which a scale along the axes leaves. S: the model's precision.
 template <class S>
 struct ConvexMesh {
   const int *edgeadr, *edge, *extrema;
@@ -38,17 +44,29 @@ struct ConvexMesh {
   int vertnum;
   const int *polyvertadr, *polyvertnum, *polyvert, *polymapadr, *polymapnum, *polymap;
   const S* polynormal;
+  Vec3<double> scale;
 
-  MANIPLE_FUNCTION Vec3<double> vertex(int i) const {
+  MANIPLE_FUNCTION Vec3<double> vertex(int i) const { return scaled_by(vertex_of_model(i), scale); }
+  MANIPLE_FUNCTION Vec3<double> normal(int face) const {
+    const Vec3<double> of_model{static_cast<double>(polynormal[3 * face]),
+                                static_cast<double>(polynormal[3 * face + 1]),
+                                static_cast<double>(polynormal[3 * face + 2])};
+    if (scale.x == 1 && scale.y == 1 && scale.z == 1) return of_model;
+    return plain_normalize({of_model.x / scale.x, of_model.y / scale.y, of_model.z / scale.z});
+  }
+  // The vertex that is farthest along the direction; of equal ones that `before`, the last answer or -1,
+  // leads to.
+  MANIPLE_FUNCTION int farthest(const Vec3<double>& direction, int before) const {
+    return farthest_of_model(scaled_by(direction, scale), before);
+  }
+
+ private:
+  MANIPLE_FUNCTION Vec3<double> vertex_of_model(int i) const {
     return {static_cast<double>(vert[3 * i]), static_cast<double>(vert[3 * i + 1]),
             static_cast<double>(vert[3 * i + 2])};
   }
-  MANIPLE_FUNCTION Vec3<double> normal(int face) const {
-    return {static_cast<double>(polynormal[3 * face]), static_cast<double>(polynormal[3 * face + 1]),
-            static_cast<double>(polynormal[3 * face + 2])};
-  }
   MANIPLE_FUNCTION double along(const Vec3<double>& direction, int i) const {
-    return plain_dot(direction, vertex(i));
+    return plain_dot(direction, vertex_of_model(i));
   }
   // From a vertex to the neighbour that is farthest along the direction, while that is farther.
   MANIPLE_FUNCTION int climb(const Vec3<double>& direction, int from) const {
@@ -64,9 +82,8 @@ struct ConvexMesh {
     }
     return from;
   }
-  // The vertex that is farthest along the direction; of equal ones that `before`, the last answer or -1,
-  // leads to.
-  MANIPLE_FUNCTION int farthest(const Vec3<double>& direction, int before) const {
+  // Of the vertices as they are in the model.
+  MANIPLE_FUNCTION int farthest_of_model(const Vec3<double>& direction, int before) const {
     if (extrema[0] >= 0) {
       const auto third = [](double x) { return x > 0.4 ? 2 : x < -0.4 ? 0 : 1; };
       const int seed = extrema[9 * third(direction.x) + 3 * third(direction.y) + third(direction.z)];
@@ -86,7 +103,7 @@ struct ConvexMesh {
 };
 // Mesh `id` of a model, without one nothing.
 template <class S>
-MANIPLE_FUNCTION ConvexMesh<S> convex_mesh(const Model<S>& m, int id) {
+MANIPLE_FUNCTION ConvexMesh<S> convex_mesh(const Model<S>& m, int id, const Vec3<double>& scale) {
   if (id < 0) return {};
   const int vertex = m.mesh_vertadr[id], poly = m.mesh_polyadr[id];
   return {.edgeadr = m.mesh_edgeadr + vertex,
@@ -100,7 +117,8 @@ MANIPLE_FUNCTION ConvexMesh<S> convex_mesh(const Model<S>& m, int id) {
           .polymapadr = m.mesh_polymapadr + vertex,
           .polymapnum = m.mesh_polymapnum + vertex,
           .polymap = m.mesh_polymap,
-          .polynormal = m.mesh_polynormal + 3 * poly};
+          .polynormal = m.mesh_polynormal + 3 * poly,
+          .scale = scale};
 }
 
 // A geom, inflated by a distance; its core, which a sphere and a capsule have, is a point or a line. Whatever

@@ -24,13 +24,20 @@ template <class V>
 MANIPLE_FUNCTION V geom_distance(const Model<ScalarOf<V>>& m, const State<V>& s, int geom, MaskOf<V> where,
                                  const Vec3<V>& p, const Vec3<V>& u) {
   const int type = m.geom_type[geom];
-  if (type == geom_mesh)
-    return m.geom_raynode[geom] < 0 ? V(-1) : mesh_distance(m, m.geom_raynode[geom], where, p, u);
-  if (type != geom_hfield) {
-    V size[3];
-    put_sizes(LaneModel<V>(m, s), geom, size);
-    return ray_distance(type, size, p, u);
+  if (type == geom_mesh && m.geom_raynode[geom] < 0) return V(-1);
+  V size[3];
+  put_sizes(LaneModel<V>(m, s), geom, size);
+  if (type == geom_mesh) {
+    const ScalarOf<V>* const of_model = sizes_of_meshes(m, geom);
+    if (of_model == nullptr) return mesh_distance(m, m.geom_raynode[geom], where, p, u);
+    // in the space of the model's mesh, where the ray is as many of its vectors long
+    const auto unscaled = [&](const Vec3<V>& v) {
+      return Vec3<V>{v.x * (V(of_model[0]) / size[0]), v.y * (V(of_model[1]) / size[1]),
+                     v.z * (V(of_model[2]) / size[2])};
+    };
+    return mesh_distance(m, m.geom_raynode[geom], where, unscaled(p), unscaled(u));
   }
+  if (type != geom_hfield) return ray_distance(type, size, p, u);
   V result(-1);
   for_each_lane(where, [&](int lane) {
     set_lane(result, lane,

@@ -8,8 +8,8 @@
 
 namespace maniple {
 
-// Distance along the unit vector u from p to the mesh whose tree begins at node `root`, both in its frame, in
-// the lanes of a mask; -1 where the ray misses it.
+// Distance along u, in lengths of u, from p to the mesh whose tree begins at node `root`, both in its frame,
+// in the lanes of a mask; -1 where the ray misses it.
 template <class V>
 MANIPLE_STAGE V mesh_distance(const Model<ScalarOf<V>>& m, int root, MaskOf<V> where, const Vec3<V>& p,
                               const Vec3<V>& u) {

@@ -16,6 +16,12 @@ template <class V>
 struct ConeRow {
   V x[kMostConeRows];
 };
+template <class V>
+MANIPLE_FUNCTION ConeRow<V> operator-(const ConeRow<V>& a, const ConeRow<V>& b) {
+  ConeRow<V> result;
+  for (int i = 0; i < kMostConeRows; ++i) result.x[i] = a.x[i] - b.x[i];
+  return result;
+}
 // A residual after a step alpha.
 template <class V>
 MANIPLE_FUNCTION ConeRow<V> moved(const ConeRow<V>& jar, const ConeRow<V>& change, V alpha) {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/physics/constraint/cone.hpp"
-#include "kernels/physics/constraint/contact.hpp"
+#include "kernels/physics/constraint/contact_family.hpp"
 
 namespace maniple {
 
@@ -104,20 +104,29 @@ MANIPLE_FUNCTION void cone_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
                        });
 }
 
-// The members of SingleRows, with ConeRow for values.
+// J x of a slot.
+template <class V, class Field>
+MANIPLE_FUNCTION ConeRow<V> cone_times(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
+                                       const Field x) {
+  const int rows = m.contactdim, first = slot * m.nv, last = first + d.slot_dofnum[slot];
+  ConeRow<V> sum;
+  for (V& value : sum.x) value = V(0);
+  for (int k = first; k < last; ++k) {
+    const V value = x[d.slot_dof[k]];
+    for (int i = 0; i < rows; ++i) sum.x[i] = multiply_add(V(d.contact_J[rows * k + i]), value, sum.x[i]);
+  }
+  return sum;
+}
+
+// See ContactFamily; its values are ConeRow.
 template <class V>
-struct ConeRows {
-  using Value = V;
+struct ConeRows : ContactFamily<ConeRows<V>, V> {
+  using Family = ContactFamily<ConeRows<V>, V>;
   using T = ScalarOf<V>;
+  using Family::m, Family::d, Family::slots, Family::Family;
   static constexpr int kRows = 0;                  // of the dual solver: it has none
   static constexpr int kBaseRows = kMostConeRows;  // of J, at most
-  static constexpr bool kInEveryLane = false, kKeepsJar = true;
-  const Model<T>& m;
-  const Data<V>& d;
-  int slots;
 
-  MANIPLE_FUNCTION ConeRows(const Model<T>& model, const Data<V>& data, int used)
-      : m(model), d(data), slots(used) {}
   static MANIPLE_FUNCTION int most(const ModelSizes& sizes) { return sizes.ncone; }
   // Adds to nefc.
   static MANIPLE_FUNCTION int build(const Model<T>& m, const State<V>& s, const Data<V>& d) {
@@ -139,65 +148,36 @@ struct ConeRows {
     d.team.once([&] { d.nefc[0] += all; });
     return slots;
   }
-  MANIPLE_FUNCTION int count() const { return slots; }
   MANIPLE_FUNCTION ConeLaw<V> law(int slot) const {
     return {d.contact_D[slot], d.contact_mu[slot], d.contact_dim[slot], m.cone == cone_elliptic,
             m.contactdim};
+  }
+  MANIPLE_FUNCTION ConeRow<V> aref(int slot) const {
+    return load_cone<V>(d.contact_aref, slot, m.contactdim);
   }
   MANIPLE_FUNCTION ConeRow<V> jar(int slot) const { return load_cone<V>(d.contact_jar, slot, m.contactdim); }
   MANIPLE_FUNCTION ConeRow<V> change(int slot) const {
     return load_cone<V>(d.contact_search, slot, m.contactdim);
   }
   MANIPLE_FUNCTION ConeRow<V> force(int slot) const { return law(slot).force(jar(slot)); }
-  template <class Visit>
-  MANIPLE_FUNCTION void for_each_tree(int slot, int lane, const Visit& visit) const {
-    for_each_tree_of_contact(m, d, slot, lane, visit);
-  }
-  // J x.
-  template <class Field>
-  static MANIPLE_FUNCTION ConeRow<V> cone_times(const Model<T>& m, const Data<V>& d, int slot,
-                                                const Field x) {
-    const int rows = m.contactdim, first = slot * m.nv, last = first + d.slot_dofnum[slot];
-    ConeRow<V> sum;
-    for (V& value : sum.x) value = V(0);
-    for (int k = first; k < last; ++k) {
-      const V value = x[d.slot_dof[k]];
-      for (int i = 0; i < rows; ++i) sum.x[i] = multiply_add(V(d.contact_J[rows * k + i]), value, sum.x[i]);
-    }
-    return sum;
+  MANIPLE_FUNCTION void store(const DataField<V> field, int slot, const ConeRow<V>& row) const {
+    store_cone(field, slot, m.contactdim, row);
   }
   template <class Dofs>
-  MANIPLE_FUNCTION void evaluate(const Dofs&) const {
-    const int rows = m.contactdim;
-    for (const int slot : d.team.share(slots)) {
-      const ConeRow<V> value = cone_times(m, d, slot, d.qacc);
+  MANIPLE_FUNCTION ConeRow<V> times(const Dofs&, int slot, const DataField<V> x) const {
+    return cone_times(m, d, slot, x);
+  }
+  MANIPLE_FUNCTION void add_force(int slot, const ConeRow<V>& force, const DataField<V> result) const {
+    const int rows = m.contactdim, first = slot * m.nv;
+    for (const int k : d.team.share(d.slot_dofnum[slot])) {
+      V& sum = result[d.slot_dof[first + k]];
       for (int i = 0; i < rows; ++i)
-        d.contact_jar[rows * slot + i] = value.x[i] - d.contact_aref[rows * slot + i];
-    }
-  }
-  template <class Dofs>
-  MANIPLE_FUNCTION void evaluate_change(const Dofs&) const {
-    for (const int slot : d.team.share(slots))
-      store_cone(d.contact_search, slot, m.contactdim, cone_times(m, d, slot, d.search));
-  }
-  MANIPLE_FUNCTION void move(MaskOf<V> lanes, V alpha) const {
-    for (const int k : d.team.share(m.contactdim * slots)) {
-      V& value = d.contact_jar[k];
-      value = select(lanes, value + alpha * d.contact_search[k], value);
+        sum = multiply_add(V(d.contact_J[rows * (first + k) + i]), force.x[i], sum);
     }
   }
   template <class Dofs>
   MANIPLE_FUNCTION void add_forces(const Dofs&, const DataField<V> result) const {
-    const int rows = m.contactdim;
-    for (int slot = 0; slot < slots; ++slot) {
-      const ConeRow<V> f = force(slot);
-      const int first = slot * m.nv;
-      for (const int k : d.team.share(d.slot_dofnum[slot])) {
-        V& sum = result[d.slot_dof[first + k]];
-        for (int i = 0; i < rows; ++i)
-          sum = multiply_add(V(d.contact_J[rows * (first + k) + i]), f.x[i], sum);
-      }
-    }
+    for (int slot = 0; slot < slots; ++slot) add_force(slot, force(slot), result);
   }
   template <class Dofs>
   MANIPLE_FUNCTION void add_hessians(const Dofs&) const {
@@ -224,38 +204,15 @@ struct ConeRows {
   }
   // (An edge of a pyramid among up to ten holds the normal; friction of a cone is impratio times as stiff.)
   MANIPLE_FUNCTION MaskOf<V> is_stiff() const {
-    MaskOf<V> stiff(false);
-    const bool elliptic = m.cone == cone_elliptic;
-    for (int slot = 0; slot < slots; ++slot) {
-      const SlotContacts<V> contacts = slot_contacts(d, slot);
-      const V invweight = m.nvariedcontact > 0 ? V(d.contact_invweight[slot])
-                                               : gather(m.geompair_invweight, contacts.geompair, 1, 0);
-      const V times = elliptic ? V(max(m.impratio, T(1))) : max(V(T(2)) * (d.contact_dim[slot] - V(1)), V(1));
-      stiff = stiff || (contacts.active && times * d.contact_D[slot] * invweight > V(kStiffRow));
-    }
-    return stiff;
+    if (m.cone == cone_elliptic) return this->is_stiffer([&](int) { return V(max(m.impratio, T(1))); });
+    return this->is_stiffer([&](int slot) { return max(V(T(2)) * (d.contact_dim[slot] - V(1)), V(1)); });
   }
   MANIPLE_FUNCTION int to_wide(const Data<Wide>& x, int lane) const {
     if (m.ncone == 0) return 0;
-    const int rows = m.contactdim, count = static_cast<int>(get_lane(V(d.ncon[0]), lane));
-    copy_to_wide(d.contact_geompair, lane, x.contact_geompair, 0, count);
-    copy_to_wide(d.contact_D, lane, x.contact_D, 0, count);
+    const int count = this->contacts_to_wide(x, lane);
     copy_to_wide(d.contact_mu, lane, x.contact_mu, 0, count);
     copy_to_wide(d.contact_dim, lane, x.contact_dim, 0, count);
-    copy_to_wide(d.contact_aref, lane, x.contact_aref, 0, rows * count);
-    for (int slot = 0; slot < count; ++slot) {
-      const int first = slot * m.nv, dofs = d.slot_dofnum[slot];
-      x.slot_dofnum[slot] = dofs;
-      for (int k = first; k < first + dofs; ++k) x.slot_dof[k] = d.slot_dof[k];
-      copy_to_wide(d.contact_J, lane, x.contact_J, rows * first, rows * dofs);
-    }
     return count;
-  }
-  MANIPLE_FUNCTION void from_wide(const Data<Wide>& x, int count, int lane) const {
-    const int rows = m.contactdim;
-    // contacts that only other lanes have get a number, too
-    for (int i = 0; i < rows * slots; ++i) set_lane(d.contact_jar[i], lane, T(0));
-    copy_from_wide(x.contact_jar, d.contact_jar, lane, 0, rows * count);
   }
 };
 

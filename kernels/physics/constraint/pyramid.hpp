@@ -11,6 +11,10 @@ template <class V>
 struct BaseRows {
   V n, t, u;
 };
+template <class V>
+MANIPLE_FUNCTION BaseRows<V> operator-(const BaseRows<V>& a, const BaseRows<V>& b) {
+  return {a.n - b.n, a.t - b.t, a.u - b.u};
+}
 
 template <class V, class Field>
 MANIPLE_FUNCTION BaseRows<V> load_base(const Field& field, int slot) {
@@ -85,6 +89,8 @@ struct PyramidLaw {
     for (V& edge : edges.value) edge = -D * min(edge, V(0));
     return edges;
   }
+  // Along the base rows.
+  MANIPLE_FUNCTION BaseRows<V> force(const BaseRows<V>& jar) const { return base_of(edge_forces(jar)); }
   MANIPLE_FUNCTION V twice_cost(const BaseRows<V>& jar) const {
     V sum(0);
     for (const V edge : edges_of(jar).value) {

@@ -35,6 +35,7 @@ MANIPLE_FUNCTION void advance(const Model<ScalarOf<V>>& m, const State<V>& s, co
   const V h(m.timestep);
   advance_activations(m, s, d, act_dot);
   if (m.nhistory > 0) remember_controls(m, s, d.team);
+  if (m.nsensorhistory > 0) remember_readings(m, s, d);
   for (const int i : d.team.share(m.nv)) {
     s.qvel[i] += h * qacc[i];
     s.qacc_warmstart[i] = d.qacc[i];

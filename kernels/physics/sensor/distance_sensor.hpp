@@ -29,8 +29,8 @@ template <class V>
 MANIPLE_FUNCTION GeomPose<V> geom_pose_on_body(const Model<ScalarOf<V>>& m, const State<V>& s,
                                                const Data<V>& d, int g) {
   const Frame<V> frame = geom_frame(m, s, d, g);
-  GeomPose<V> pose{frame.pos,        matrix(frame.quat), {V(0), V(0), V(0)},
-                   m.geom_dataid[g], m.geom_rbound[g],   m.geom_aabb + 6 * g};
+  GeomPose<V> pose{frame.pos,        matrix(frame.quat),  {V(0), V(0), V(0)},   m.geom_dataid[g],
+                   m.geom_rbound[g], m.geom_aabb + 6 * g, sizes_of_meshes(m, g)};
   put_sizes(LaneModel<V>(m, s), g, pose.size);
   return pose;
 }

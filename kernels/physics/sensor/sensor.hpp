@@ -9,6 +9,7 @@
 #include "kernels/physics/sensor/energy.hpp"
 #include "kernels/physics/sensor/post_constraint.hpp"
 #include "kernels/physics/sensor/rangefinder.hpp"
+#include "kernels/physics/sensor/sensor_history.hpp"
 #include "kernels/physics/sensor/subtree.hpp"
 #include "kernels/physics/smooth/motion.hpp"
 #include "kernels/physics/smooth/transmission.hpp"
@@ -388,7 +389,7 @@ MANIPLE_FUNCTION void cut_off(const Model<ScalarOf<V>>& m, const Data<V>& d, int
   }
 }
 
-// Writes the sensordata of sensor i.
+// Writes the sensordata of sensor i, of the present.
 template <class V>
 MANIPLE_FUNCTION void sense(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i) {
   switch (m.sensor_type[i]) {
@@ -401,6 +402,48 @@ MANIPLE_FUNCTION void sense(const Model<ScalarOf<V>>& m, const State<V>& s, cons
   }
   const bool has_own_cutoff = m.sensor_type[i] == sensor_contact || m.sensor_type[i] == sensor_fromto;
   if (m.sensor_cutoff[i] > 0 && !has_own_cutoff) cut_off(m, d, i);
+}
+
+// The same, with a delay or an interval of what it remembers.
+template <class V>
+MANIPLE_FUNCTION void sense_or_remember(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                        int i) {
+  using T = ScalarOf<V>;
+  if (m.sensor_historyadr[i] < 0) return sense(m, s, d, i);
+  const SensorHistory<V> history(m, s, i);
+  const T back = m.sensor_delaysteps[i];
+  const MaskOf<V> present = back > 0 ? MaskOf<V>(false) : is_due(m, history, i);
+  if (any_lane(present)) sense(m, s, d, i);
+  for (int k = 0; k < history.dim; ++k) {
+    V& reading = d.sensordata[m.sensor_adr[i] + k];
+    reading = select(present, reading, history.at(back, k));
+  }
+}
+
+// At the end of a time step: what sensors with a delay or an interval go on to remember, the part of
+// mj_advance about them. sensordata keeps what it has.
+template <class V>
+MANIPLE_SUBSTAGE void remember_readings(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  if (!(m.flags & model_sensors)) return;
+  for (int i = 0; i < m.nsensor; ++i) {
+    if (m.sensor_historyadr[i] < 0) continue;
+    const SensorHistory<V> history(m, s, i);
+    const MaskOf<V> due = is_due(m, history, i);
+    const int adr = m.sensor_adr[i];
+    if (any_lane(due)) {
+      const bool delayed = m.sensor_delaysteps[i] > 0;
+      for (int k = 0; delayed && k < history.dim; ++k) d.sensordata_kept[k] = d.sensordata[adr + k];
+      if (delayed) sense(m, s, d, i);
+      history.make_room(due);
+      for (int k = 0; k < history.dim; ++k) {
+        V& newest = history.reading(history.count - 1, k);
+        newest = select(due, V(d.sensordata[adr + k]), newest);
+        if (delayed) d.sensordata[adr + k] = d.sensordata_kept[k];
+      }
+    }
+    for (int sample = 0; sample < history.count; ++sample) history.age(sample) += V(1);
+    history.wait() += select(due, V(m.sensor_intervalsteps[i]), V(0)) - V(1);
+  }
 }
 
 // Sensors of positions and velocities can be read before the forces are known.
@@ -421,7 +464,8 @@ MANIPLE_SUBSTAGE void sensors(const Model<ScalarOf<V>>& m, const State<V>& s, co
     internal_forces(m, s, d);
   }
   for (int i = 0; i < m.nsensor; ++i)
-    if ((sensor_stage(m.sensor_type[i]) == SensorStage::acceleration) == accelerations) sense(m, s, d, i);
+    if ((sensor_stage(m.sensor_type[i]) == SensorStage::acceleration) == accelerations)
+      sense_or_remember(m, s, d, i);
 }
 
 }  // namespace maniple

@@ -15,9 +15,10 @@
 
 namespace maniple {
 
-// qacc, qfrc_constraint and nefc, from the contacts, qacc_smooth and the warm start.
+// qacc, qfrc_constraint and nefc, from the contacts, qacc_smooth and the warm start. Returns which rows act.
 template <class V>
-MANIPLE_SUBSTAGE void solve_constraints(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_SUBSTAGE ActiveRows solve_constraints(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                              const Data<V>& d) {
   using T = ScalarOf<V>;
   const int nv = m.nv;
   for (const int i : d.team.share(nv)) {
@@ -25,25 +26,25 @@ MANIPLE_SUBSTAGE void solve_constraints(const Model<ScalarOf<V>>& m, const State
     d.qfrc_constraint[i] = V(0);
   }
   d.team.once([&] { d.nefc[0] = V(0); });
-  if (m.nrowdof == 0) return;
+  if (m.nrowdof == 0) return ActiveRows{};
   const ActiveRows rows = RowFamilies::build(m, s, d);
   end_stage(d, PhysicsStage::constraint_rows);
   const MaskOf<V> active = d.nefc[0] > V(0);
-  if (!any_lane(active)) return;
+  if (!any_lane(active)) return rows;
   if (m.solver == solver_pgs) {
     dual_forces(m, s, d, rows);
     constraint_forces(m, d, TreeDofs<V>(m, d), rows);
     for (const int i : d.team.share(nv)) d.qacc[i] = d.qfrc_constraint[i];
     solve_inertia(m, d, d.qM_factor, d.qLDiagInv, d.qacc);
     for (const int i : d.team.share(nv)) d.qacc[i] += d.qacc_smooth[i];
-    return;
+    return rows;
   }
   // in single precision a smaller tolerance would ask for less than rounding
   const V tolerance(sizeof(T) == 4 ? max(m.tolerance, T(1e-6)) : m.tolerance);
   if (m.nsolvertree > 0) {
     solve_as_mujoco(m, s, d, rows, active, tolerance);
     remove_slip(m, d, rows);
-    return;
+    return rows;
   }
   const V scale(T(1) / (m.meaninertia * static_cast<T>(nv)));
   const MaskOf<V> wide = needs_wide(m, d, rows);
@@ -61,6 +62,7 @@ MANIPLE_SUBSTAGE void solve_constraints(const Model<ScalarOf<V>>& m, const State
   // the neighbours. Where only TreeDofs ran, they are there already.
   if (nv <= kDenseDofs || any_lane(row_space.lanes || wide)) constraint_forces(m, d, TreeDofs<V>(m, d), rows);
   remove_slip(m, d, rows);
+  return rows;
 }
 
 }  // namespace maniple

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <sstream>
 #include <string_view>
 
@@ -187,10 +186,8 @@ std::string quantity_rows(const ExpressionContext& context, bool totals) {
   return text;
 }
 
-}  // namespace
-
 // The fields that events may set.
-static std::string field_rows() {
+std::string field_rows() {
   std::string rows;
   for (const VaryingField& field : varying_fields(ImportedModel()))
     rows += fmt::format("  field: {}\n    {}{} [{}]\n", field.name, field.description,
@@ -201,6 +198,8 @@ static std::string field_rows() {
          "    name: {field: body_mass, bodies: [name, '.*_pattern'], mode: startup, operation: scale, "
          "ranges: [0.8, 1.2]}\n";
 }
+
+}  // namespace
 
 std::string terms_text() {
   const TaskModel model = one_of_everything();
@@ -323,147 +322,6 @@ std::string listed_as(const std::string& name) {
     }
   }
   return found;
-}
-
-std::string task_table(const TaskConfig& config, const CompiledTask& task) {
-  std::string text =
-      fmt::format("task {}\n  {} actions, {} observations, control step {:.6g} s, rewards: {}\n", config.name,
-                  task.num_actions, task.num_observations, task.step_dt, fmt::join(task.reward_names, " "));
-  const auto section = [&](const std::string& name, const std::string& rows) {
-    if (!rows.empty()) text += "  " + name + "\n" + rows;
-  };
-  const auto row = [](const std::string& name, const std::string& rest) {
-    return "    " + (rest.empty() ? name : padded(name, 32) + rest) + "\n";
-  };
-  std::string rows;
-  for (const CompiledAction& action : task.actions) {
-    if (action.control < 0) {
-      rows += row(action.name, "read by the assignments");
-      continue;
-    }
-    std::string rest = fmt::format("x {:.6g}", action.scale);
-    if (action.offset != 0) rest += fmt::format(" + {:.6g}", action.offset);
-    if (!action.offset_expression.text.empty()) rest += " + (" + action.offset_expression.text + ")";
-    if (action.relative_to >= 0) rest += " + position";
-    if (action.clipped) rest += fmt::format(", control in [{:.6g}, {:.6g}]", action.low, action.high);
-    if (!action.delay.empty())
-      rest += fmt::format(", delay {:.6g}{}", action.delay[0],
-                          action.delay.size() > 1 ? fmt::format(" to {:.6g}", action.delay[1]) : "");
-    rest += fmt::format(", random in [{:.4g}, {:.4g}]", action.random_low, action.random_high);
-    rows += row(action.name, rest);
-  }
-  for (const TermConfig& term : config.actions)
-    if (!term.target.empty()) rows += row(term.target, "= " + term.expression);
-  section(fmt::format("actions ({})", task.num_actions), rows);
-  rows.clear();
-  for (const auto& [name, control] : task.held_controls)
-    rows += row(name, fmt::format("holds {:.6g}", control));
-  section(fmt::format("actuators without an action ({}), controls {}", task.held_controls.size(),
-                      config.keyframe.empty() ? "after a reset" : "of task.keyframe " + config.keyframe),
-          rows);
-  // components of one term in one row, joint_pos[0], joint_pos[1] ..., with what is done to them
-  const auto observations = [&](std::vector<TermConfig> terms, const std::vector<std::string>& names) {
-    std::string result;
-    std::size_t first = 0;
-    TermConfig defaults;
-    for (TermConfig& term : terms) {
-      const std::string name = term.name.empty() ? term.term : term.name;
-      std::size_t next = first;
-      while (next < names.size() && names[next] == fmt::format("{}[{}]", name, next - first)) ++next;
-      if (next == first) ++next;
-      std::string rest = fmt::format("{}", first);
-      if (next > first + 1) rest += fmt::format(" to {}", next - 1);
-      for (const char* key : {"bias", "noise", "noise_std", "clip", "scale", "delay", "history"})
-        for (const TermKey& entry : term_schema())
-          if (const std::string value = yaml_text(entry.target(term));
-              entry.name == key && value != yaml_text(entry.target(defaults)))
-            rest += fmt::format(", {} {}", key, value);
-      if (term.history > 1) rest += ", the oldest step first";
-      if (!term.names.empty())
-        rest += fmt::format(", {} {}", text_of(term.names_kind), fmt::join(term.names, " "));
-      // an expression without a name of its own is called by its place
-      result += row(term.term.empty() && name.ends_with(']') ? term.expression : name, rest);
-      first = next;
-    }
-    return result;
-  };
-  section(fmt::format("observations ({})", task.num_observations),
-          observations(config.observations, task.observation_names));
-  section(fmt::format("critic observations ({})", task.num_critic_observations),
-          observations(config.critic_observations, task.critic_observation_names));
-  // a term of the library with what it was given, an event on the model with its field, or an expression
-  const auto what = [](TermConfig term) {
-    static const std::set<std::string_view> elsewhere{"name",       "term",   "expression", "weight",
-                                                      "curriculum", "set",    "mode",       "every",
-                                                      "reset",      "update", "field",      "operation"};
-    if (term.term.empty() && term.field.empty()) return term.expression;
-    std::vector<std::string> given;
-    TermConfig defaults;
-    for (const TermKey& key : term_schema()) {
-      const Target target = key.target(term);
-      if (std::get_if<std::vector<std::string>*>(&target) != nullptr
-              ? key.name == text_of(term.names_kind)
-              : !elsewhere.contains(key.name) && yaml_text(target) != yaml_text(key.target(defaults)))
-        given.push_back(key.name + " " + yaml_text(target));
-    }
-    for (const auto& [name, numbers] : term.parameters) given.push_back(name + " " + yaml_text(numbers));
-    return (term.field.empty() ? term.term : text_of(term.operation) + " of " + term.field) +
-           (given.empty() ? "" : fmt::format(" ({})", fmt::join(given, ", ")));
-  };
-  rows.clear();
-  for (const TermConfig& term : config.rewards)
-    rows += row(term.name, fmt::format("{:>10.6g} x {}{}", term.weight,
-                                       term.curriculum.empty() ? "" : term.curriculum + " x ", what(term)));
-  section(config.reward_times_dt ? "rewards, weight x duration of a control step" : "rewards, weight", rows);
-  rows.clear();
-  for (const TermConfig& term : config.terminations)
-    rows += row(term.name, (is_time_out(term) ? "truncation: " : "termination: ") + what(term));
-  section(task.max_episode_steps > 0
-              ? fmt::format("ends, of {} control steps at most", task.max_episode_steps)
-              : "ends",
-          rows);
-  rows.clear();
-  for (const TermConfig& term : config.resets)
-    rows += row(term.name, term.target.empty() ? what(term) : term.target + " = " + what(term));
-  section("resets", rows);
-  const auto every = [](const TermConfig& term) -> std::string {
-    if (term.every.empty()) return "";
-    return term.every.size() == 1 ? fmt::format(" every {:.6g} s", term.every[0])
-                                  : fmt::format(" every {:.6g} to {:.6g} s", term.every[0], term.every[1]);
-  };
-  rows.clear();
-  for (const TermConfig& term : config.events)
-    rows += row(term.name, (term.target.empty() ? "" : term.target + " = ") + what(term) +
-                               (term.mode == EventMode::reset     ? " at resets"
-                                : term.mode == EventMode::startup ? " at start-up"
-                                                                  : every(term)));
-  section("events", rows);
-  rows.clear();
-  const auto motion_text = [&] {
-    const Motion& motion = *task.motion;
-    return fmt::format("; {} frames, {:.4g} s, {}", motion.frames, motion.frames * task.step_dt,
-                       text_of(motion.sampling_mode)) +
-           (motion.is_adaptive() ? " in " + counted(motion.bins, "part") : "");
-  };
-  for (const TermConfig& term : config.commands)
-    rows += row(term.name, what(term) + every(term) + (term.term == kMotionTerm ? motion_text() : ""));
-  section("commands", rows);
-  rows.clear();
-  for (const TermConfig& term : config.variables)
-    rows += row(term.name, "reset: " + term.reset + (term.update.empty() ? "" : ", update: " + term.update) +
-                               every(term));
-  section("variables", rows);
-  rows.clear();
-  for (const TermConfig& term : config.curricula)
-    rows += row(term.name, !term.term.empty() ? what(term)
-                                              : "first " + term.reset +
-                                                    (term.update.empty() ? "" : ", then " + term.update));
-  section("curricula", rows);
-  rows.clear();
-  for (const TermConfig& term : config.metrics)
-    rows += row(term.name, text_of(term.statistic) + " of " + what(term));
-  section("metrics", rows);
-  return text;
 }
 
 }  // namespace maniple

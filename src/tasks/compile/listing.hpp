@@ -1,5 +1,4 @@
-// Lists for people of the terms, functions and quantities that tasks may use, and of the parts of one task:
-// driven by the tables of terms, functions and quantities.
+// Lists for people of the terms, functions and quantities that tasks may use, driven by their tables.
 #pragma once
 
 #include <string>
@@ -23,8 +22,5 @@ std::string quantities_text(const Prepared& prepared, const TaskConfig& config);
 // What these lists say of a term, function, metric or quantity of this name, under their headings; empty
 // where there is none.
 std::string listed_as(const std::string& name);
-
-// Actions, observations, rewards, ends, resets, events, commands and variables of a task, a line each.
-std::string task_table(const TaskConfig& config, const CompiledTask& task);
 
 }  // namespace maniple

@@ -145,7 +145,7 @@ std::pair<std::string, std::string> pose_advice(std::size_t body, const TaskMode
   return {};
 }
 
-constexpr const char* kSizedGeoms = "spheres, capsules, ellipsoids, cylinders and boxes";
+constexpr const char* kSizedGeoms = "spheres, capsules, ellipsoids, cylinders, boxes and meshes";
 std::string size_advice(std::size_t geom, const TaskModel& model) {
   const int type = model.geom_type[geom];
   return number_of_sizes(type) > 0 ? "" : fmt::format("does not count: it is a {}", shape_name(type));

@@ -39,6 +39,14 @@ def test_evaluate_takes_policy_and_task_from_the_run(maniple, run, tmp_path):
     np.testing.assert_array_equal(returns(run), returns(tmp_path / "by_deck"))
 
 
+def test_an_evaluation_names_the_run_that_has_its_policy(maniple, run, tmp_path):
+    maniple("evaluate", run, f"output.directory={tmp_path}", "evaluation.episodes=2")
+    for given in (tmp_path, tmp_path / "evaluation.h5"):
+        said = maniple("evaluate", given, f"output.directory={tmp_path / 'again'}", exit_code=2).stderr
+        assert f"{tmp_path}/evaluation.h5: an evaluation, which has no policy of its own; the run that it is of, {run}" in said
+    assert "task" in maniple("validate", tmp_path).stdout
+
+
 def test_keys_and_decks_come_over_the_run(maniple, run, tmp_path):
     """Also fewer environments than the training's minibatches need, which nobody asked for now."""
     (tmp_path / "short.yaml").write_text("task: {episode_length: 1}\n")

@@ -223,7 +223,7 @@ def test_usage_is_refused_once(maniple, arguments, message):
     (["schema", "learnin"], r"command line: schema: found 'learnin'; nearest: learning; allowed: nothing, a key or section of"
      r" decks, presets, terms, functions, metrics, quantities with"),
     (["inspect"], r"command line: inspect: FILE.*required; allowed: FILE \[key\.path=value \.\.\.\], an HDF5 file, the directory of a run, or a deck"),
-    (["inspect", "inputs"], r"inputs/results\.h5: no such file; .*, the directory of a run with results, or a deck"),
+    (["inspect", "inputs"], r"inputs: found a folder without results\.h5 or evaluation\.h5; allowed: the directory of a run, or an HDF5 file"),
     (["inspect", "README.md"], r"README\.md: cannot be read; (?!README)"),
     (["rollout", *ARM, "control.source=file", "control.file=README.md"],
      r"command line: control\.file: \S+/README\.md: cannot be read as HDF5; (?!/)"),

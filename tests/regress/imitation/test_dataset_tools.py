@@ -449,6 +449,10 @@ def test_what_is_no_data_set(maniple, tmp_path):
     assert "which another tool converts: python -m maniple.from_lerobot " in tool("convert", tmp_path / "lerobot", tmp_path / "x", exit_code=2)
     refused = maniple("imitate", "bc", f"data.file={tmp_path / 'lerobot'}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
     assert "tools/from_lerobot.py FOLDER FILE.hdf5 writes one of a LeRobot data set" in refused
+    (tmp_path / "minari/data").mkdir(parents=True)
+    (tmp_path / "minari/data/main_data.hdf5").write_bytes(b"")
+    refused = maniple("imitate", "bc", f"data.file={tmp_path / 'minari'}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
+    assert f"that of this Minari data set is {tmp_path}/minari/data/main_data.hdf5" in refused
     assert "found no layout that is known" in tool("convert", tmp_path, tmp_path / "x", exit_code=2)
     assert "is not there" in tool("convert", tmp_path / "nothing", tmp_path / "x", exit_code=2)
     (tmp_path / "records/a.tfrecord").mkdir(parents=True)

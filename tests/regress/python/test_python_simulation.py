@@ -280,6 +280,37 @@ def test_steps_are_mujocos(given):
     assert simulation.bad_states == simulation.dropped_contacts == 0
 
 
+def test_inverse_dynamics_is_mujocos():
+    """Of accelerations that are given, and after forward() of the solver's; states and their warm starts stay as they are."""
+    for name in ("ant", "sensors"):
+        model, count = load(name), 37
+        simulation = maniple.Simulation(model, count, fields=["qfrc_inverse", "qacc"])
+        states, random = starts(model, count), np.random.default_rng(4)
+        qpos, qvel = states[:, 1:1 + model.nq], states[:, 1 + model.nq:1 + model.nq + model.nv]
+        qacc, warmstart = random.normal(size=(2, count, model.nv)) * 10
+        simulation["qpos"], simulation["qvel"], simulation["qacc_warmstart"] = qpos, qvel, warmstart
+        found = simulation.inverse(qacc)
+        np.testing.assert_array_equal(found, simulation["qfrc_inverse"])
+        np.testing.assert_array_equal(simulation["qacc"], qacc)
+        np.testing.assert_array_equal(simulation["qacc_warmstart"], warmstart)
+        data = mujoco.MjData(model)
+
+        def of_mujoco(env, acceleration):
+            data.qpos[:], data.qvel[:], data.qacc[:] = qpos[env], qvel[env], acceleration
+            mujoco.mj_inverse(model, data)
+            return data.qfrc_inverse
+
+        for env in range(count):
+            want = of_mujoco(env, qacc[env])
+            np.testing.assert_allclose(found[env], want, rtol=0, atol=1e-10 * (1 + np.abs(want).max()), err_msg=name)
+        simulation.forward()
+        for env in range(count):
+            want = of_mujoco(env, simulation["qacc"][env])
+            np.testing.assert_allclose(simulation["qfrc_inverse"][env], want, rtol=0, atol=1e-9 * (1 + np.abs(data.qfrc_constraint).max()), err_msg=name)
+    with pytest.raises(ValueError, match="qfrc_inverse is not kept"):
+        maniple.Simulation(load("ant"), 2).inverse(0)
+
+
 def test_some_environments_are_set_and_reset():
     model, count = load("ant"), 70
     simulation = maniple.Simulation(model, count)
@@ -339,7 +370,7 @@ def test_actuators_with_several_controls(name):
     assert simulation["actuator_forcerange"].shape == (5, model.nactuator, 2)
     simulation.step(3, control[:5, 0])
     for field in ["actuator_gainprm"] + ["actuator_biasprm"] * (name == "dcmotors"):
-        with pytest.raises(ValueError, match=f"{field} of a model with a {'PID servo' if name == 'pid' else 'DC motor'}"):
+        with pytest.raises(ValueError, match=f"{field} of a model with the {'PID servo' if name == 'pid' else 'DC motor'}"):
             maniple.Simulation(model, 5, model_fields=[field])
 
 
@@ -442,3 +473,20 @@ def test_simulations_are_refused():
         maniple.Simulation(MODELS["hopper"], 4, model_fields=["geom_margin"])
     with pytest.raises(ValueError, match="nowhere.xml"):
         maniple.Simulation("nowhere.xml", 4)
+
+
+HEAP = """<mujoco><worldbody><geom type='plane' size='9 9 1'/>{}</worldbody></mujoco>""".format(
+    "".join(f"<body pos='{0.15 * (i % 3)} {0.15 * (i // 3)} .1'><freejoint/><geom type='box' size='.1 .1 .1'/></body>" for i in range(9)))
+
+
+def test_contacts_that_are_left_out_are_warned_of_once():
+    model = mujoco.MjModel.from_xml_string(HEAP)
+    few = {"simulation.max_contacts": 5}
+    simulation = maniple.Simulation(model, 3, overrides=few)
+    with pytest.warns(UserWarning, match=r"contacts beyond the 5 that an environment has room for .*simulation\.max_contacts") as told:
+        simulation.step(2)
+        simulation.step(2)
+    assert len(told) == 1 and simulation.dropped_contacts > 0
+    state = np.tile(np.concatenate(([0], model.qpos0, np.zeros(model.nv))), (2, 1))
+    with pytest.warns(UserWarning, match="contacts beyond the 5"):
+        maniple.rollout(model, state, nstep=2, overrides=few)
