@@ -22,6 +22,7 @@ enum class FieldElement {
   equality,
   mocap,
   actuator,
+  control,
   activation,
   sensor
 };

@@ -9,7 +9,7 @@
   FIELD(qpos, nq, qpos, "m or rad", "generalized position")                                                  \
   FIELD(qvel, nv, dof, "m/s or rad/s", "generalized velocity")                                               \
   FIELD(act, na, activation, "1", "actuator activation")                                                     \
-  FIELD(ctrl, nu, actuator, "actuator", "control of the last step")                                          \
+  FIELD(ctrl, nu, control, "actuator", "control of the last step")                                           \
   FIELD(qfrc_applied, nqfrc, dof, "N or N m", "force from outside on each dof")                              \
   FIELD(xfrc_applied, 6 * nxfrc, body, "N, N m",                                                             \
         "force and torque from outside on each body, world frame, at its center of mass")                    \
@@ -59,9 +59,9 @@
   FIELD(qfrc_bias, nv, narrow, dof, forward, "N", "C(qpos,qvel)")                                            \
   FIELD(ten_length, ntendon, narrow, tendon, kinematics, "m or rad", "tendon length")                        \
   FIELD(ten_velocity, ntendon, narrow, tendon, kinematics, "m/s or rad/s", "tendon velocity")                \
-  FIELD(actuator_length, nu, narrow, actuator, kinematics, "m or rad", "actuator length")                    \
-  FIELD(actuator_velocity, nu, narrow, actuator, kinematics, "m/s or rad/s", "actuator velocity")            \
-  FIELD(actuator_force, nu, narrow, actuator, forward, "N", "actuator force in actuation space")             \
+  FIELD(actuator_length, nactuator, narrow, actuator, kinematics, "m or rad", "actuator length")             \
+  FIELD(actuator_velocity, nactuator, narrow, actuator, kinematics, "m/s or rad/s", "actuator velocity")     \
+  FIELD(actuator_force, nactuator, narrow, actuator, forward, "N", "actuator force in actuation space")      \
   FIELD(act_dot, na, narrow, activation, forward, "1/s", "time derivative of act")                           \
   FIELD(qfrc_actuator, nv, narrow, dof, forward, "N", "actuator force in joint space")                       \
   FIELD(qfrc_smooth, nv, wide, dof, forward, "N", "net unconstrained force")                                 \

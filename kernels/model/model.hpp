@@ -144,11 +144,12 @@ enum ModelFlag : int {
   model_force_sensors = 1 << 21,         // some sensor reads accelerations or forces of bodies
   model_motion_sensors = 1 << 22,        // some sensor reads velocities of bodies, directly or not
   model_slides_on_balls = 1 << 23,       // some body has a ball joint with slides after it
-  model_rows_couple = 1 << 24,  // some tendon with rows joins dofs that are not ancestors of each other
-  model_ends_early = 1 << 25,   // the solver may end before it has converged
-  model_adhesion = 1 << 26,     // some actuator pulls at what touches its body
-  model_sparse_rows = 1 << 27,  // MuJoCo's Jacobians of rows are sparse (mj_isSparse)
-  model_ellipsoids = 1 << 28,   // a fluid acts on some geom as an ellipsoid
+  model_rows_couple = 1 << 24,     // some tendon with rows joins dofs that are not ancestors of each other
+  model_ends_early = 1 << 25,      // the solver may end before it has converged
+  model_adhesion = 1 << 26,        // some actuator pulls at what touches its body
+  model_sparse_rows = 1 << 27,     // MuJoCo's Jacobians of rows are sparse (mj_isSparse)
+  model_ellipsoids = 1 << 28,      // a fluid acts on some geom as an ellipsoid
+  model_motor_friction = 1 << 29,  // some DC motor has cogging or friction
 };
 
 // Where the list of the dofs after dof i begins that are coupled to it: at most nv - 1 - i of them.

@@ -9,7 +9,8 @@
 #define MANIPLE_MODEL_SIZES(SIZE)           \
   SIZE(nq, "generalized positions")         \
   SIZE(nv, "degrees of freedom")            \
-  SIZE(nu, "actuators, one control each")   \
+  SIZE(nu, "controls")                      \
+  SIZE(nactuator, "actuators")              \
   SIZE(na, "activation states")             \
   SIZE(nbody, "bodies, the world included") \
   SIZE(njnt, "joints")                      \
@@ -117,175 +118,180 @@
 
 // Arrays copied from mjModel: INTEGER for int*, mjtByte* and mjtBool*, REAL for mjtNum*.
 //        name                   extent          meaning
-#define MANIPLE_MODEL_FIELDS(INTEGER, REAL)                                                                \
-  INTEGER(body_parentid, nbody, "parent body")                                                             \
-  INTEGER(body_rootid, nbody, "root of the tree below the world")                                          \
-  INTEGER(body_jntnum, nbody, "joints of this body")                                                       \
-  INTEGER(body_jntadr, nbody, "first joint; -1: none")                                                     \
-  INTEGER(body_dofnum, nbody, "dofs of this body")                                                         \
-  INTEGER(body_dofadr, nbody, "first dof; -1: none")                                                       \
-  INTEGER(body_weldid, nbody, "body that it is welded to, at the top")                                     \
-  INTEGER(body_treeid, nbody, "tree of moving bodies that it is in; -1: none")                             \
-  INTEGER(body_mocapid, nbody, "number among the mocap bodies; -1: none")                                  \
-  INTEGER(body_geomnum, nbody, "geoms of this body")                                                       \
-  INTEGER(body_geomadr, nbody, "first geom; -1: none")                                                     \
-  INTEGER(body_bvhadr, nbody, "first bounding volume; -1: none")                                           \
-  INTEGER(jnt_type, njnt, "mjtJoint")                                                                      \
-  INTEGER(jnt_qposadr, njnt, "first generalized position")                                                 \
-  INTEGER(jnt_dofadr, njnt, "first dof")                                                                   \
-  INTEGER(jnt_limited, njnt, "does range hold")                                                            \
-  INTEGER(jnt_actfrclimited, njnt, "does actfrcrange hold")                                                \
-  INTEGER(jnt_actgravcomp, njnt, "is gravity compensation applied by actuators")                           \
-  INTEGER(dof_bodyid, nv, "body of the dof")                                                               \
-  INTEGER(dof_jntid, nv, "joint of the dof")                                                               \
-  INTEGER(dof_parentid, nv, "parent dof; -1: none")                                                        \
-  INTEGER(dof_treeid, nv, "tree of the dof")                                                               \
-  INTEGER(dof_Madr, nv, "address of the diagonal in qM")                                                   \
-  INTEGER(dof_simplenum, nv, "consecutive simple dofs from here on")                                       \
-  INTEGER(geom_type, ngeom, "mjtGeom")                                                                     \
-  INTEGER(geom_bodyid, ngeom, "body of the geom")                                                          \
-  INTEGER(geom_contype, ngeom, "contact types, as bits")                                                   \
-  INTEGER(geom_conaffinity, ngeom, "types that it may touch, as bits")                                     \
-  INTEGER(geom_condim, ngeom, "dimensions of its contacts")                                                \
-  INTEGER(geom_priority, ngeom, "whose contact parameters hold")                                           \
-  INTEGER(pair_geom1, npair, "first geom of an explicit pair")                                             \
-  INTEGER(pair_geom2, npair, "second geom")                                                                \
-  INTEGER(pair_signature, npair, "body1 << 16 + body2, ascending")                                         \
-  INTEGER(pair_dim, npair, "dimensions of its contacts")                                                   \
-  INTEGER(exclude_signature, nexclude, "body1 << 16 + body2 of excluded bodies")                           \
-  INTEGER(site_bodyid, nsite, "body of the site")                                                          \
-  INTEGER(site_type, nsite, "mjtGeom")                                                                     \
-  INTEGER(cam_bodyid, ncam, "body of the camera")                                                          \
-  INTEGER(cam_resolution, 2 * ncam, "pixels: width, height")                                               \
-  INTEGER(tendon_adr, ntendon, "first object of the tendon in wrap_*")                                     \
-  INTEGER(tendon_num, ntendon, "number of its objects")                                                    \
-  INTEGER(tendon_limited, ntendon, "does range hold")                                                      \
-  INTEGER(tendon_actfrclimited, ntendon, "does actfrcrange hold")                                          \
-  INTEGER(ten_J_rownnz, ntendon, "numbers in the row of ten_J")                                            \
-  INTEGER(ten_J_rowadr, ntendon, "first number of the row")                                                \
-  INTEGER(ten_J_colind, nJten, "dof of each number, ascending in a row")                                   \
-  INTEGER(wrap_type, nwrap, "mjtWrap")                                                                     \
-  INTEGER(wrap_objid, nwrap, "joint, site or geom on the tendon")                                          \
-  INTEGER(eq_type, neq, "mjtEq")                                                                           \
-  INTEGER(eq_obj1id, neq, "first object")                                                                  \
-  INTEGER(eq_obj2id, neq, "second object; -1: none")                                                       \
-  INTEGER(eq_objtype, neq, "mjtObj of both")                                                               \
-  INTEGER(eq_active0, neq, "is it active at reset")                                                        \
-  INTEGER(actuator_trntype, nu, "mjtTrn")                                                                  \
-  INTEGER(actuator_dyntype, nu, "mjtDyn")                                                                  \
-  INTEGER(actuator_gaintype, nu, "mjtGain")                                                                \
-  INTEGER(actuator_biastype, nu, "mjtBias")                                                                \
-  INTEGER(actuator_trnid, 2 * nu, "what the actuator acts on, and against")                                \
-  INTEGER(actuator_actadr, nu, "activation; -1: none")                                                     \
-  INTEGER(actuator_history, 2 * nu, "controls it remembers, order of interpolation: 0, 1, or 2 for cubic") \
-  INTEGER(actuator_group, nu, "group, for disableactuator")                                                \
-  INTEGER(actuator_actlimited, nu, "does actrange hold")                                                   \
-  INTEGER(actuator_actearly, nu, "force from the next activation")                                         \
-  INTEGER(actuator_forcelimited, nu, "does forcerange hold")                                               \
-  INTEGER(actuator_ctrllimited, nu, "does ctrlrange hold")                                                 \
-  INTEGER(sensor_type, nsensor, "mjtSensor")                                                               \
-  INTEGER(sensor_datatype, nsensor, "mjtDataType")                                                         \
-  INTEGER(sensor_objtype, nsensor, "mjtObj of what is read")                                               \
-  INTEGER(sensor_objid, nsensor, "element that is read")                                                   \
-  INTEGER(sensor_reftype, nsensor, "mjtObj of the reference frame")                                        \
-  INTEGER(sensor_refid, nsensor, "reference frame; -1: the world")                                         \
-  INTEGER(sensor_adr, nsensor, "first reading")                                                            \
-  INTEGER(sensor_history, 2 * nsensor,                                                                     \
-          "readings it remembers, order of interpolation: 0, 1, or 2 for cubic")                           \
-  INTEGER(sensor_dim, nsensor, "number of readings")                                                       \
-  INTEGER(sensor_intprm, 3 * nsensor, "parameters of contacts and rangefinders")                           \
-  REAL(qpos0, nq, "generalized positions at reset")                                                        \
-  REAL(qpos_spring, nq, "positions without spring force")                                                  \
-  REAL(body_pos, 3 * nbody, "offset from the parent body")                                                 \
-  REAL(body_quat, 4 * nbody, "rotation from the parent body")                                              \
-  REAL(body_ipos, 3 * nbody, "center of mass in the body frame")                                           \
-  REAL(body_iquat, 4 * nbody, "inertial frame in the body frame")                                          \
-  REAL(body_mass, nbody, "kg")                                                                             \
-  REAL(body_subtreemass, nbody, "kg")                                                                      \
-  REAL(body_inertia, 3 * nbody, "kg m^2, in the inertial frame")                                           \
-  REAL(body_gravcomp, nbody, "fraction of the weight that is compensated")                                 \
-  REAL(body_invweight0, 2 * nbody, "1/kg, 1/(kg m^2): mean inverse inertia")                               \
-  REAL(jnt_pos, 3 * njnt, "anchor in the body frame")                                                      \
-  REAL(jnt_axis, 3 * njnt, "axis in the body frame")                                                       \
-  REAL(jnt_stiffness, njnt, "linear spring coefficient")                                                   \
-  REAL(jnt_stiffnesspoly, 2 * njnt, "higher spring coefficients")                                          \
-  REAL(jnt_range, 2 * njnt, "m or rad")                                                                    \
-  REAL(jnt_margin, njnt, "distance at which a limit begins to act")                                        \
-  REAL(jnt_solref, 2 * njnt, "reference acceleration of the limit")                                        \
-  REAL(jnt_solimp, 5 * njnt, "impedance of the limit")                                                     \
-  REAL(jnt_actfrcrange, 2 * njnt, "range of the total actuator force")                                     \
-  REAL(dof_M0, nv, "diagonal of M at qpos0, which simple dofs keep")                                       \
-  REAL(dof_armature, nv, "rotor inertia or mass")                                                          \
-  REAL(dof_frictionloss, nv, "dry friction: largest force")                                                \
-  REAL(dof_solref, 2 * nv, "reference acceleration of dry friction")                                       \
-  REAL(dof_solimp, 5 * nv, "impedance of dry friction")                                                    \
-  REAL(dof_invweight0, nv, "1/kg or 1/(kg m^2): mean inverse inertia at qpos0")                            \
-  REAL(dof_damping, nv, "linear damping coefficient")                                                      \
-  REAL(dof_dampingpoly, 2 * nv, "higher damping coefficients")                                             \
-  REAL(geom_size, 3 * ngeom, "m: half sizes or radii, depends on the type")                                \
-  REAL(geom_rbound, ngeom, "m: radius of the bounding sphere; 0: unbounded")                               \
-  REAL(geom_aabb, 6 * ngeom, "m: center and half sizes of the box around it")                              \
-  REAL(geom_pos, 3 * ngeom, "position in the body frame")                                                  \
-  REAL(geom_quat, 4 * ngeom, "rotation in the body frame")                                                 \
-  REAL(geom_rgba, 4 * ngeom, "color, which no kernel reads, and opacity")                                  \
-  REAL(geom_friction, 3 * ngeom, "sliding, torsional, rolling")                                            \
-  REAL(geom_solmix, ngeom, "weight of its contact parameters")                                             \
-  REAL(geom_solref, 2 * ngeom, "reference acceleration of its contacts")                                   \
-  REAL(geom_solimp, 5 * ngeom, "impedance of its contacts")                                                \
-  REAL(geom_fluid, kGeomFluid* ngeom,                                                                      \
-       "ellipsoid in a fluid: 1 if it is one, drags, lifts, virtual mass and inertia")                     \
-  REAL(geom_margin, ngeom, "m: distance below which contacts push")                                        \
-  REAL(geom_gap, ngeom, "m: contacts are listed this much earlier")                                        \
-  REAL(pair_solref, 2 * npair, "reference acceleration of the pair's contacts")                            \
-  REAL(pair_solreffriction, 2 * npair, "that of friction, if not zero")                                    \
-  REAL(pair_solimp, 5 * npair, "impedance")                                                                \
-  REAL(pair_margin, npair, "m")                                                                            \
-  REAL(pair_gap, npair, "m")                                                                               \
-  REAL(pair_friction, 5 * npair, "two sliding, torsional, two rolling")                                    \
-  REAL(site_size, 3 * nsite, "m: half sizes or radii, depends on the type")                                \
-  REAL(site_pos, 3 * nsite, "position in the body frame")                                                  \
-  REAL(site_quat, 4 * nsite, "rotation in the body frame")                                                 \
-  REAL(cam_pos, 3 * ncam, "position in the body frame")                                                    \
-  REAL(cam_quat, 4 * ncam, "rotation in the body frame")                                                   \
-  REAL(cam_fovy, ncam, "degrees: field of view")                                                           \
-  REAL(cam_sensorsize, 2 * ncam, "m: width, height; 0: fovy holds")                                        \
-  REAL(cam_intrinsic, 4 * ncam, "m: focal length, principal point")                                        \
-  REAL(tendon_range, 2 * ntendon, "m or rad")                                                              \
-  REAL(tendon_margin, ntendon, "distance at which a limit begins to act")                                  \
-  REAL(tendon_solref_lim, 2 * ntendon, "reference acceleration of the limit")                              \
-  REAL(tendon_solimp_lim, 5 * ntendon, "impedance of the limit")                                           \
-  REAL(tendon_frictionloss, ntendon, "dry friction: largest force")                                        \
-  REAL(tendon_solref_fri, 2 * ntendon, "reference acceleration of dry friction")                           \
-  REAL(tendon_solimp_fri, 5 * ntendon, "impedance of dry friction")                                        \
-  REAL(tendon_invweight0, ntendon, "mean inverse inertia at qpos0")                                        \
-  REAL(tendon_actfrcrange, 2 * ntendon, "range of the total actuator force")                               \
-  REAL(tendon_armature, ntendon, "inertia of its length")                                                  \
-  REAL(tendon_stiffness, ntendon, "linear spring coefficient")                                             \
-  REAL(tendon_stiffnesspoly, 2 * ntendon, "higher spring coefficients")                                    \
-  REAL(tendon_damping, ntendon, "linear damping coefficient")                                              \
-  REAL(tendon_dampingpoly, 2 * ntendon, "higher damping coefficients")                                     \
-  REAL(tendon_lengthspring, 2 * ntendon, "lengths between which no spring acts")                           \
-  REAL(tendon_length0, ntendon, "lengths at qpos0")                                                        \
-  REAL(eq_solref, 2 * neq, "reference of the rows")                                                        \
-  REAL(eq_solimp, 5 * neq, "impedance of the rows")                                                        \
-  REAL(eq_data, kEqualityData* neq, "anchors, relative pose, polynomial")                                  \
-  REAL(wrap_prm, nwrap, "coefficient of a joint, divisor, or side site")                                   \
-  REAL(actuator_dynprm, 10 * nu, "dynamics parameters")                                                    \
-  REAL(actuator_gainprm, 10 * nu, "gain parameters")                                                       \
-  REAL(actuator_biasprm, 10 * nu, "bias parameters")                                                       \
-  REAL(actuator_actrange, 2 * nu, "range of the activation")                                               \
-  REAL(actuator_damping, nu, "damping that the actuator adds to its joint")                                \
-  REAL(actuator_dampingpoly, 2 * nu, "higher coefficients of the same")                                    \
-  REAL(actuator_armature, nu, "armature that the actuator adds to its joint")                              \
-  REAL(actuator_forcerange, 2 * nu, "range of the force")                                                  \
-  REAL(actuator_ctrlrange, 2 * nu, "range of the control")                                                 \
-  REAL(actuator_delay, nu, "s: age of the control that acts")                                              \
-  REAL(actuator_gear, 6 * nu, "scale of length and force")                                                 \
-  REAL(actuator_cranklength, nu, "m: rod of a slider-crank")                                               \
-  REAL(actuator_lengthrange, 2 * nu, "range of a muscle's length")                                         \
-  REAL(actuator_acc0, nu, "acceleration by a unit of force at qpos0")                                      \
-  REAL(sensor_delay, nsensor, "delay of the readings")                                                     \
-  REAL(sensor_interval, 2 * nsensor, "time from one reading to the next, and its phase; 0: every step")    \
+#define MANIPLE_MODEL_FIELDS(INTEGER, REAL)                                                             \
+  INTEGER(body_parentid, nbody, "parent body")                                                          \
+  INTEGER(body_rootid, nbody, "root of the tree below the world")                                       \
+  INTEGER(body_jntnum, nbody, "joints of this body")                                                    \
+  INTEGER(body_jntadr, nbody, "first joint; -1: none")                                                  \
+  INTEGER(body_dofnum, nbody, "dofs of this body")                                                      \
+  INTEGER(body_dofadr, nbody, "first dof; -1: none")                                                    \
+  INTEGER(body_weldid, nbody, "body that it is welded to, at the top")                                  \
+  INTEGER(body_treeid, nbody, "tree of moving bodies that it is in; -1: none")                          \
+  INTEGER(body_mocapid, nbody, "number among the mocap bodies; -1: none")                               \
+  INTEGER(body_geomnum, nbody, "geoms of this body")                                                    \
+  INTEGER(body_geomadr, nbody, "first geom; -1: none")                                                  \
+  INTEGER(body_bvhadr, nbody, "first bounding volume; -1: none")                                        \
+  INTEGER(jnt_type, njnt, "mjtJoint")                                                                   \
+  INTEGER(jnt_qposadr, njnt, "first generalized position")                                              \
+  INTEGER(jnt_dofadr, njnt, "first dof")                                                                \
+  INTEGER(jnt_limited, njnt, "does range hold")                                                         \
+  INTEGER(jnt_actfrclimited, njnt, "does actfrcrange hold")                                             \
+  INTEGER(jnt_actgravcomp, njnt, "is gravity compensation applied by actuators")                        \
+  INTEGER(dof_bodyid, nv, "body of the dof")                                                            \
+  INTEGER(dof_jntid, nv, "joint of the dof")                                                            \
+  INTEGER(dof_parentid, nv, "parent dof; -1: none")                                                     \
+  INTEGER(dof_treeid, nv, "tree of the dof")                                                            \
+  INTEGER(dof_Madr, nv, "address of the diagonal in qM")                                                \
+  INTEGER(dof_simplenum, nv, "consecutive simple dofs from here on")                                    \
+  INTEGER(geom_type, ngeom, "mjtGeom")                                                                  \
+  INTEGER(geom_bodyid, ngeom, "body of the geom")                                                       \
+  INTEGER(geom_contype, ngeom, "contact types, as bits")                                                \
+  INTEGER(geom_conaffinity, ngeom, "types that it may touch, as bits")                                  \
+  INTEGER(geom_condim, ngeom, "dimensions of its contacts")                                             \
+  INTEGER(geom_priority, ngeom, "whose contact parameters hold")                                        \
+  INTEGER(pair_geom1, npair, "first geom of an explicit pair")                                          \
+  INTEGER(pair_geom2, npair, "second geom")                                                             \
+  INTEGER(pair_signature, npair, "body1 << 16 + body2, ascending")                                      \
+  INTEGER(pair_dim, npair, "dimensions of its contacts")                                                \
+  INTEGER(exclude_signature, nexclude, "body1 << 16 + body2 of excluded bodies")                        \
+  INTEGER(site_bodyid, nsite, "body of the site")                                                       \
+  INTEGER(site_type, nsite, "mjtGeom")                                                                  \
+  INTEGER(cam_bodyid, ncam, "body of the camera")                                                       \
+  INTEGER(cam_resolution, 2 * ncam, "pixels: width, height")                                            \
+  INTEGER(tendon_adr, ntendon, "first object of the tendon in wrap_*")                                  \
+  INTEGER(tendon_num, ntendon, "number of its objects")                                                 \
+  INTEGER(tendon_limited, ntendon, "does range hold")                                                   \
+  INTEGER(tendon_actfrclimited, ntendon, "does actfrcrange hold")                                       \
+  INTEGER(ten_J_rownnz, ntendon, "numbers in the row of ten_J")                                         \
+  INTEGER(ten_J_rowadr, ntendon, "first number of the row")                                             \
+  INTEGER(ten_J_colind, nJten, "dof of each number, ascending in a row")                                \
+  INTEGER(wrap_type, nwrap, "mjtWrap")                                                                  \
+  INTEGER(wrap_objid, nwrap, "joint, site or geom on the tendon")                                       \
+  INTEGER(eq_type, neq, "mjtEq")                                                                        \
+  INTEGER(eq_obj1id, neq, "first object")                                                               \
+  INTEGER(eq_obj2id, neq, "second object; -1: none")                                                    \
+  INTEGER(eq_objtype, neq, "mjtObj of both")                                                            \
+  INTEGER(eq_active0, neq, "is it active at reset")                                                     \
+  INTEGER(actuator_trntype, nactuator, "mjtTrn")                                                        \
+  INTEGER(actuator_dyntype, nactuator, "mjtDyn")                                                        \
+  INTEGER(actuator_gaintype, nactuator, "mjtGain")                                                      \
+  INTEGER(actuator_biastype, nactuator, "mjtBias")                                                      \
+  INTEGER(actuator_ctrladr, nactuator, "first control")                                                 \
+  INTEGER(actuator_ctrlnum, nactuator, "number of its controls")                                        \
+  INTEGER(actuator_ctrlspec, nactuator, "what they are, as bits: see CtrlInput")                        \
+  INTEGER(actuator_trnid, 2 * nactuator, "what the actuator acts on, and against")                      \
+  INTEGER(actuator_actadr, nactuator, "first activation; -1: none")                                     \
+  INTEGER(actuator_actnum, nactuator, "number of its activations")                                      \
+  INTEGER(actuator_history, 2 * nactuator,                                                              \
+          "controls it remembers, order of interpolation: 0, 1, or 2 for cubic")                        \
+  INTEGER(actuator_group, nactuator, "group, for disableactuator")                                      \
+  INTEGER(actuator_actlimited, nactuator, "does actrange hold")                                         \
+  INTEGER(actuator_actearly, nactuator, "force from the next activation")                               \
+  INTEGER(actuator_forcelimited, nactuator, "does forcerange hold")                                     \
+  INTEGER(actuator_ctrllimited, nu, "does the control's range hold")                                    \
+  INTEGER(sensor_type, nsensor, "mjtSensor")                                                            \
+  INTEGER(sensor_datatype, nsensor, "mjtDataType")                                                      \
+  INTEGER(sensor_objtype, nsensor, "mjtObj of what is read")                                            \
+  INTEGER(sensor_objid, nsensor, "element that is read")                                                \
+  INTEGER(sensor_reftype, nsensor, "mjtObj of the reference frame")                                     \
+  INTEGER(sensor_refid, nsensor, "reference frame; -1: the world")                                      \
+  INTEGER(sensor_adr, nsensor, "first reading")                                                         \
+  INTEGER(sensor_history, 2 * nsensor,                                                                  \
+          "readings it remembers, order of interpolation: 0, 1, or 2 for cubic")                        \
+  INTEGER(sensor_dim, nsensor, "number of readings")                                                    \
+  INTEGER(sensor_intprm, 3 * nsensor, "parameters of contacts and rangefinders")                        \
+  REAL(qpos0, nq, "generalized positions at reset")                                                     \
+  REAL(qpos_spring, nq, "positions without spring force")                                               \
+  REAL(body_pos, 3 * nbody, "offset from the parent body")                                              \
+  REAL(body_quat, 4 * nbody, "rotation from the parent body")                                           \
+  REAL(body_ipos, 3 * nbody, "center of mass in the body frame")                                        \
+  REAL(body_iquat, 4 * nbody, "inertial frame in the body frame")                                       \
+  REAL(body_mass, nbody, "kg")                                                                          \
+  REAL(body_subtreemass, nbody, "kg")                                                                   \
+  REAL(body_inertia, 3 * nbody, "kg m^2, in the inertial frame")                                        \
+  REAL(body_gravcomp, nbody, "fraction of the weight that is compensated")                              \
+  REAL(body_invweight0, 2 * nbody, "1/kg, 1/(kg m^2): mean inverse inertia")                            \
+  REAL(jnt_pos, 3 * njnt, "anchor in the body frame")                                                   \
+  REAL(jnt_axis, 3 * njnt, "axis in the body frame")                                                    \
+  REAL(jnt_stiffness, njnt, "linear spring coefficient")                                                \
+  REAL(jnt_stiffnesspoly, 2 * njnt, "higher spring coefficients")                                       \
+  REAL(jnt_range, 2 * njnt, "m or rad")                                                                 \
+  REAL(jnt_margin, njnt, "distance at which a limit begins to act")                                     \
+  REAL(jnt_solref, 2 * njnt, "reference acceleration of the limit")                                     \
+  REAL(jnt_solimp, 5 * njnt, "impedance of the limit")                                                  \
+  REAL(jnt_actfrcrange, 2 * njnt, "range of the total actuator force")                                  \
+  REAL(dof_M0, nv, "diagonal of M at qpos0, which simple dofs keep")                                    \
+  REAL(dof_armature, nv, "rotor inertia or mass")                                                       \
+  REAL(dof_frictionloss, nv, "dry friction: largest force")                                             \
+  REAL(dof_solref, 2 * nv, "reference acceleration of dry friction")                                    \
+  REAL(dof_solimp, 5 * nv, "impedance of dry friction")                                                 \
+  REAL(dof_invweight0, nv, "1/kg or 1/(kg m^2): mean inverse inertia at qpos0")                         \
+  REAL(dof_damping, nv, "linear damping coefficient")                                                   \
+  REAL(dof_dampingpoly, 2 * nv, "higher damping coefficients")                                          \
+  REAL(geom_size, 3 * ngeom, "m: half sizes or radii, depends on the type")                             \
+  REAL(geom_rbound, ngeom, "m: radius of the bounding sphere; 0: unbounded")                            \
+  REAL(geom_aabb, 6 * ngeom, "m: center and half sizes of the box around it")                           \
+  REAL(geom_pos, 3 * ngeom, "position in the body frame")                                               \
+  REAL(geom_quat, 4 * ngeom, "rotation in the body frame")                                              \
+  REAL(geom_rgba, 4 * ngeom, "color, which no kernel reads, and opacity")                               \
+  REAL(geom_friction, 3 * ngeom, "sliding, torsional, rolling")                                         \
+  REAL(geom_solmix, ngeom, "weight of its contact parameters")                                          \
+  REAL(geom_solref, 2 * ngeom, "reference acceleration of its contacts")                                \
+  REAL(geom_solimp, 5 * ngeom, "impedance of its contacts")                                             \
+  REAL(geom_fluid, kGeomFluid* ngeom,                                                                   \
+       "ellipsoid in a fluid: 1 if it is one, drags, lifts, virtual mass and inertia")                  \
+  REAL(geom_margin, ngeom, "m: distance below which contacts push")                                     \
+  REAL(geom_gap, ngeom, "m: contacts are listed this much earlier")                                     \
+  REAL(pair_solref, 2 * npair, "reference acceleration of the pair's contacts")                         \
+  REAL(pair_solreffriction, 2 * npair, "that of friction, if not zero")                                 \
+  REAL(pair_solimp, 5 * npair, "impedance")                                                             \
+  REAL(pair_margin, npair, "m")                                                                         \
+  REAL(pair_gap, npair, "m")                                                                            \
+  REAL(pair_friction, 5 * npair, "two sliding, torsional, two rolling")                                 \
+  REAL(site_size, 3 * nsite, "m: half sizes or radii, depends on the type")                             \
+  REAL(site_pos, 3 * nsite, "position in the body frame")                                               \
+  REAL(site_quat, 4 * nsite, "rotation in the body frame")                                              \
+  REAL(cam_pos, 3 * ncam, "position in the body frame")                                                 \
+  REAL(cam_quat, 4 * ncam, "rotation in the body frame")                                                \
+  REAL(cam_fovy, ncam, "degrees: field of view")                                                        \
+  REAL(cam_sensorsize, 2 * ncam, "m: width, height; 0: fovy holds")                                     \
+  REAL(cam_intrinsic, 4 * ncam, "m: focal length, principal point")                                     \
+  REAL(tendon_range, 2 * ntendon, "m or rad")                                                           \
+  REAL(tendon_margin, ntendon, "distance at which a limit begins to act")                               \
+  REAL(tendon_solref_lim, 2 * ntendon, "reference acceleration of the limit")                           \
+  REAL(tendon_solimp_lim, 5 * ntendon, "impedance of the limit")                                        \
+  REAL(tendon_frictionloss, ntendon, "dry friction: largest force")                                     \
+  REAL(tendon_solref_fri, 2 * ntendon, "reference acceleration of dry friction")                        \
+  REAL(tendon_solimp_fri, 5 * ntendon, "impedance of dry friction")                                     \
+  REAL(tendon_invweight0, ntendon, "mean inverse inertia at qpos0")                                     \
+  REAL(tendon_actfrcrange, 2 * ntendon, "range of the total actuator force")                            \
+  REAL(tendon_armature, ntendon, "inertia of its length")                                               \
+  REAL(tendon_stiffness, ntendon, "linear spring coefficient")                                          \
+  REAL(tendon_stiffnesspoly, 2 * ntendon, "higher spring coefficients")                                 \
+  REAL(tendon_damping, ntendon, "linear damping coefficient")                                           \
+  REAL(tendon_dampingpoly, 2 * ntendon, "higher damping coefficients")                                  \
+  REAL(tendon_lengthspring, 2 * ntendon, "lengths between which no spring acts")                        \
+  REAL(tendon_length0, ntendon, "lengths at qpos0")                                                     \
+  REAL(eq_solref, 2 * neq, "reference of the rows")                                                     \
+  REAL(eq_solimp, 5 * neq, "impedance of the rows")                                                     \
+  REAL(eq_data, kEqualityData* neq, "anchors, relative pose, polynomial")                               \
+  REAL(wrap_prm, nwrap, "coefficient of a joint, divisor, or side site")                                \
+  REAL(actuator_dynprm, 10 * nactuator, "dynamics parameters")                                          \
+  REAL(actuator_gainprm, 10 * nactuator, "gain parameters")                                             \
+  REAL(actuator_biasprm, 10 * nactuator, "bias parameters")                                             \
+  REAL(actuator_actrange, 2 * nactuator, "range of the activation")                                     \
+  REAL(actuator_damping, nactuator, "damping that the actuator adds to its joint")                      \
+  REAL(actuator_dampingpoly, 2 * nactuator, "higher coefficients of the same")                          \
+  REAL(actuator_armature, nactuator, "armature that the actuator adds to its joint")                    \
+  REAL(actuator_forcerange, 2 * nactuator, "range of the force")                                        \
+  REAL(actuator_ctrlrange, 2 * nu, "range of the control")                                              \
+  REAL(actuator_delay, nactuator, "s: age of the control that acts")                                    \
+  REAL(actuator_gear, 6 * nactuator, "scale of length and force")                                       \
+  REAL(actuator_cranklength, nactuator, "m: rod of a slider-crank")                                     \
+  REAL(actuator_lengthrange, 2 * nactuator, "range of a muscle's length")                               \
+  REAL(actuator_acc0, nactuator, "acceleration by a unit of force at qpos0")                            \
+  REAL(sensor_delay, nsensor, "delay of the readings")                                                  \
+  REAL(sensor_interval, 2 * nsensor, "time from one reading to the next, and its phase; 0: every step") \
   REAL(sensor_cutoff, nsensor, "clamp of the readings; 0: none")
 
 // The convex hulls of the meshes that may touch, from mjModel's arrays of the same names: without other
@@ -336,9 +342,10 @@
   INTEGER(dof_ancestors, nv, "number of ancestor dofs")                                                 \
   INTEGER(dof_simple, nv, "the inertia of this dof is constant and its row diagonal")                   \
   INTEGER(dof_translation, nv, "cdof has no rotational part")                                           \
-  INTEGER(actuator_historyadr, nu, "first in ctrl_history; -1: no delay")                               \
+  INTEGER(actuator_historyadr, nactuator, "first in ctrl_history; -1: no delay")                        \
   INTEGER(sensor_historyadr, nsensor, "first in sensordata_history; -1: no delay or interval")          \
-  INTEGER(actuator_disabled, nu, "belongs to a disabled group")                                         \
+  INTEGER(actuator_slotadr, 5 * nactuator, "activation of each ActuatorSlot; -1: none")                 \
+  INTEGER(actuator_disabled, nactuator, "belongs to a disabled group")                                  \
   INTEGER(geom_flags, ngeom, "GeomFlag bits: what of its pose the contacts need")                       \
   INTEGER(dof_descendants, nv, "number of dofs that it carries, which follow it directly")              \
   INTEGER(dof_Mrootadr, nv, "address in qM of its row's last element")                                  \
@@ -370,8 +377,8 @@
   INTEGER(equality_J_rownnz, nequality, "how many there are")                                           \
   INTEGER(equality_J_colind, nJequality, "their dofs, ascending")                                       \
   INTEGER(ten_J_spatialadr, ntendon, "first number of the row in Data::ten_J; -1: a fixed tendon's")    \
-  INTEGER(moment_rowadr, nu, "first number of the actuator's moment; -1: on no site or body")           \
-  INTEGER(moment_rownnz, nu, "how many there are")                                                      \
+  INTEGER(moment_rowadr, nactuator, "first number of the actuator's moment; -1: on no site or body")    \
+  INTEGER(moment_rownnz, nactuator, "how many there are")                                               \
   INTEGER(moment_colind, nmoment, "their dofs, ascending")                                              \
   INTEGER(friction_dofid, nfriction, "dof of the row; -1: a tendon's")                                  \
   INTEGER(friction_tendonid, nfriction, "tendon of the row; -1: a dof's")                               \
@@ -427,12 +434,12 @@
   REAL(limit_K, nlimit, "1/s^2: stiffness of the reference acceleration")                               \
   REAL(limit_B, nlimit, "1/s: damping of the reference acceleration")                                   \
   REAL(limit_solimp, 5 * nlimit, "impedance, within its bounds")                                        \
-  REAL(actuator_delaysteps, nu, "time steps by which its control is delayed")                           \
+  REAL(actuator_delaysteps, nactuator, "time steps by which its control is delayed")                    \
   REAL(sensor_delaysteps, nsensor, "time steps by which its readings are delayed")                      \
   REAL(sensor_intervalsteps, nsensor, "time steps from one reading to the next; 0: 1")                  \
   REAL(sensordata_history0, nsensorhistory, "sensordata_history after a reset")                         \
-  REAL(actuator_inversetau, nu, "1/s: one over the time constant of a filter")                          \
-  REAL(actuator_step, nu, "s: act changes by act_dot times this in one time step")                      \
+  REAL(actuator_inversetau, nactuator, "1/s: one over the time constant of a filter")                   \
+  REAL(actuator_step, nactuator, "s: act changes by act_dot times this in one time step")               \
   REAL(body_fluid, 8 * nbody,                                                                           \
        "of a body in a fluid: viscous torque and force over velocity, and drag torque and force "       \
        "over its square, along the three axes of the inertial frame")                                   \
@@ -446,7 +453,7 @@
   REAL(sensor_refpos, 3 * nsensor, "of the reference frame, in its body's frame")                       \
   REAL(sensor_refquat, 4 * nsensor, "its rotation there")                                               \
   REAL(sensor_projection, 4 * nsensor, "pixels: focal lengths, middle of the camera's picture")         \
-  REAL(actuator_period, nu, "of the setpoint of a rotation; 0: none")
+  REAL(actuator_period, nactuator, "of the setpoint of a rotation; 0: none")
 
 // Fields of which each environment may have values of its own: those that events of a task set. The numbers
 // are in State::model_values from Model::varied on; -1 there: the field is the same for all. Of each row in
@@ -475,9 +482,9 @@
   FIELD(geom_friction, ngeom, 1, 3, geom, "1", "sliding friction of the geom")                              \
   FIELD(pair_friction, npair, 2, 5, pair, "1", "sliding friction of the explicit pair, along its tangents") \
   FIELD(site_pos, nsite, 3, 3, site, "m", "position of the site in the frame of its body")                  \
-  FIELD(actuator_gainprm, nu, 3, 10, actuator, "actuator", "gain: constant, by length, by velocity")        \
-  FIELD(actuator_biasprm, nu, 3, 10, actuator, "actuator", "bias: constant, by length, by velocity")        \
-  FIELD(actuator_forcerange, nu, 2, 2, actuator, "N or N m", "range of the force, where it is limited")
+  FIELD(actuator_gainprm, nactuator, 3, 10, actuator, "actuator", "gain: constant, by length, by velocity") \
+  FIELD(actuator_biasprm, nactuator, 3, 10, actuator, "actuator", "bias: constant, by length, by velocity") \
+  FIELD(actuator_forcerange, nactuator, 2, 2, actuator, "N or N m", "range of the force, where it is limited")
 
 // What follows from them, and so varies with them (physics/set_const.hpp).
 //      name, rows, numbers of a row that vary, all of them
@@ -505,7 +512,7 @@
   FIELD(limit_bound, nlimit, 1, 1)            \
   FIELD(limit_invweight, nlimit, 1, 1)        \
   FIELD(tendon_length0, ntendon, 1, 1)        \
-  FIELD(actuator_acc0, nu, 1, 1)
+  FIELD(actuator_acc0, nactuator, 1, 1)
 
 // Numbers that hold for the whole model (src/model_import/derive.hpp).
 #define MANIPLE_MODEL_DERIVED_OPTIONS(INTEGER, REAL)                 \

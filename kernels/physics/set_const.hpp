@@ -23,7 +23,7 @@ MANIPLE_FUNCTION void set_dof_constants(const Model<ScalarOf<V>>& m, const State
   const auto total = [&](int offset, const LaneField<V, 1, 1>& own, const ScalarOf<V>* of_actuator) {
     for (int i = 0; i < m.nv && offset >= 0; ++i) {
       V sum = own(i);
-      for (int k = 0; k < m.nu; ++k)
+      for (int k = 0; k < m.nactuator; ++k)
         if (is_on_joint(m, k, m.dof_jntid[i]))
           sum += V(of_actuator[k] * (m.actuator_gear[6 * k] * m.actuator_gear[6 * k]));
       s.model_values[offset + i] = sum;
@@ -321,7 +321,7 @@ MANIPLE_FUNCTION void set_weights(const Model<ScalarOf<V>>& m, const State<V>& s
     s.model_values[m.varied.body_invweight0 + 2 * i] = moved;
     s.model_values[m.varied.body_invweight0 + 2 * i + 1] = turned;
   }
-  for (int i = 0; i < m.nu && m.varied.actuator_acc0 >= 0; ++i)
+  for (int i = 0; i < m.nactuator && m.varied.actuator_acc0 >= 0; ++i)
     s.model_values[m.varied.actuator_acc0 + i] = actuator_acceleration(m, s, d, i);
   if (m.nequality + m.nfriction + m.nlimit == 0) return;
   for (int j = 0; j < m.njnt; ++j) set_dof_weights(m, s, d, j);

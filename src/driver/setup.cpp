@@ -282,7 +282,7 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
   }
   const Partition partition = environments_of(own, own.batch.num_envs, session.rank(), session.size());
   info(fmt::format("maniple {} {}: {} ({}, {}), {}, {} precision", kVersion, verb, config.model.file,
-                   counted(model.sizes.nv, "dof"), counted(model.sizes.nu, "actuator"), environments,
+                   counted(model.sizes.nv, "dof"), counted(model.sizes.nactuator, "actuator"), environments,
                    text_of(config.simulation.precision)));
   info(fmt::format("{}, {} back end, {}", counted(session.size(), "rank"), ExecutionSpace::name(),
                    build_description()));

@@ -11,7 +11,7 @@ struct ActuatorTotals {
   // Those of the actuators i for which is_on(i), by the square of their gear.
   template <class IsOn>
   void add_actuators(const Model<double>& m, const IsOn& is_on) {
-    for (int k = 0; k < m.nu; ++k) {
+    for (int k = 0; k < m.nactuator; ++k) {
       if (!is_on(k)) continue;
       const double gear2 = m.actuator_gear[6 * k] * m.actuator_gear[6 * k];
       armature += m.actuator_armature[k] * gear2;

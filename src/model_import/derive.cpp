@@ -8,7 +8,8 @@
 #include "kernels/model/data.hpp"
 #include "kernels/model/sensor_types.hpp"
 #include "kernels/physics/constraint/row_families.hpp"
-#include "kernels/physics/smooth/actuator_law.hpp"
+#include "kernels/physics/smooth/dcmotor.hpp"
+#include "kernels/physics/smooth/pid.hpp"
 #include "kernels/physics/smooth/transmission.hpp"
 #include "src/model_import/actuator_totals.hpp"
 #include "src/model_import/derive_contacts.hpp"
@@ -202,9 +203,22 @@ int remembered_controls(const Model<double>& m, int actuator) {
   return m.actuator_delay[actuator] > 0 ? m.actuator_history[2 * actuator] : 0;
 }
 
+// Where the activations of actuator i are whose parameters ask for them, in the order of slots
+// (mj_dcmotorSlots).
+void derive_slots(const Model<double>& m, const DerivedFields& derived, int i) {
+  const double *dynprm = m.actuator_dynprm + 10 * i, *gainprm = m.actuator_gainprm + 10 * i;
+  const bool pid = m.actuator_dyntype[i] == dynamics_pid, motor = m.actuator_dyntype[i] == dynamics_dcmotor;
+  const bool has[] = {(pid && dynprm[pid_slewmax] > 0) || (motor && dynprm[motor_slewmax] > 0),
+                      (pid && gainprm[pid_ki] > 0) || (motor && gainprm[motor_ki] > 0),
+                      motor && dynprm[motor_thermal_resistance] > 0, motor && dynprm[motor_stiffness] > 0,
+                      motor && dynprm[motor_timeconst] > 0};
+  int adr = m.actuator_actadr[i];
+  for (int slot = 0; slot < 5; ++slot) derived.actuator_slotadr[5 * i + slot] = has[slot] ? adr++ : -1;
+}
+
 void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
   int history = 0;  // controls that actuators before remember
-  for (int i = 0; i < m.nu; ++i) {
+  for (int i = 0; i < m.nactuator; ++i) {
     const int group = m.actuator_group[i];
     derived.actuator_disabled[i] = group >= 0 && group <= 30 && (m.disableactuator >> group & 1);
     derived.actuator_delaysteps[i] = in_time_steps(m.actuator_delay[i] / m.timestep);
@@ -214,16 +228,20 @@ void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
     const double tau = std::fmax(kMinimumValue, m.actuator_dynprm[10 * i]);
     derived.actuator_inversetau[i] = 1 / tau;
     // exact integration of the filter over one step: act += act_dot * tau * (1 - exp(-h/tau))
-    derived.actuator_step[i] =
-        m.actuator_dyntype[i] == dynamics_filterexact ? tau * (1 - std::exp(-m.timestep / tau)) : m.timestep;
+    // so is that of the current of a DC motor, whose other activations have the model's time step
+    const bool exact = m.actuator_dyntype[i] == dynamics_filterexact ||
+                       (m.actuator_dyntype[i] == dynamics_dcmotor && m.actuator_dynprm[10 * i] > 0);
+    derived.actuator_step[i] = exact ? tau * (1 - std::exp(-m.timestep / tau)) : m.timestep;
+    derive_slots(m, derived, i);
     // position servos on ball joints, and of an orientation against that of another site, track the setpoint
     // nearest to the current length (wrapPeriod)
     const bool on_ball = transmission_object(m.actuator_trntype[i]) == object_joint &&
                          m.jnt_type[m.actuator_trnid[2 * i]] == joint_ball;
     const bool servo =
-        m.actuator_gaintype[i] == gain_fixed && m.actuator_biastype[i] == bias_affine &&
-        m.actuator_gainprm[10 * i] == -m.actuator_biasprm[10 * i + 1] &&
-        (m.actuator_dyntype[i] == dynamics_none || m.actuator_dyntype[i] == dynamics_integrator);
+        m.actuator_gaintype[i] == gain_pid ||
+        (m.actuator_gaintype[i] == gain_fixed && m.actuator_biastype[i] == bias_affine &&
+         m.actuator_gainprm[10 * i] == -m.actuator_biasprm[10 * i + 1] &&
+         (m.actuator_dyntype[i] == dynamics_none || m.actuator_dyntype[i] == dynamics_integrator));
     const double* gear = m.actuator_gear + 6 * i;
     const bool of_orientation =
         m.actuator_trntype[i] == transmission_site && m.actuator_trnid[2 * i + 1] >= 0 && zero3(gear);
@@ -430,16 +448,19 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
   }
   for (int j = 0; j < m.njnt; ++j)
     if (m.jnt_actgravcomp[j] && (flags & model_gravcomp)) flags |= model_actgravcomp;
-  if (m.nu > 0 && !(m.disableflags & disable_actuation)) flags |= model_actuation;
+  if (m.nactuator > 0 && !(m.disableflags & disable_actuation)) flags |= model_actuation;
   if (m.nsensor > 0 && !(m.disableflags & disable_sensor)) flags |= sensor_flags(m, derived);
   if ((m.density != 0 || m.viscosity != 0) && !(no_spring && no_damper)) {
     flags |= model_fluid;
     for (int i = 0; i < m.nbody; ++i)
       if (derived.body_flags[i] & body_ellipsoids) flags |= model_ellipsoids;
   }
-  for (int i = 0; i < m.nu; ++i) {
+  for (int i = 0; i < m.nactuator; ++i) {
     if (m.actuator_trntype[i] == transmission_body) flags |= model_adhesion;
     if ((flags & model_actuation) && force_depends_on_velocity(m, i)) flags |= model_actuator_velocity;
+    if (m.actuator_gaintype[i] == gain_dcmotor && (m.actuator_biasprm[10 * i + motor_cogging] != 0 ||
+                                                   derived.actuator_slotadr[5 * i + slot_bristle] >= 0))
+      flags |= model_motor_friction;
   }
   return flags;
 }
@@ -474,7 +495,7 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
   count_contacts(m, sizes);
   count_sensors(m, sizes);
   sizes.nhistory = 0;
-  for (int i = 0; i < m.nu; ++i) sizes.nhistory += remembered_controls(m, i);
+  for (int i = 0; i < m.nactuator; ++i) sizes.nhistory += remembered_controls(m, i);
   sizes.nunsymmetric = m.integrator == implicit ? m.nM : 0;
   sizes.nbiasbody = m.integrator == implicit ? 6 * m.nbody : 0;
   sizes.nvariedfriction = m.varied.friction_D >= 0 || m.varied.friction_loss >= 0 ? sizes.nfriction : 0;

@@ -71,7 +71,7 @@ void count_tendons(const Model<double>& m, ModelSizes& sizes) {
   sizes.nJspatial = sizes.nmoment = 0;
   for (int t = 0; t < m.ntendon; ++t)
     if (leads_over_sites(m, t)) sizes.nJspatial += m.ten_J_rownnz[t];
-  for (int i = 0; i < m.nu; ++i) sizes.nmoment += static_cast<int>(dofs_of_moment(m, i).size());
+  for (int i = 0; i < m.nactuator; ++i) sizes.nmoment += static_cast<int>(dofs_of_moment(m, i).size());
 }
 
 void derive_tendons(const Model<double>& m, const DerivedFields& derived) {
@@ -82,7 +82,7 @@ void derive_tendons(const Model<double>& m, const DerivedFields& derived) {
     derive_jacobian(m, derived, t);
     derive_totals(m, derived, t);
   }
-  for (int i = 0; i < m.nu; ++i) {
+  for (int i = 0; i < m.nactuator; ++i) {
     const std::set<int> dofs = dofs_of_moment(m, i);
     const bool has_row = has_moment_row(transmission_object(m.actuator_trntype[i]));
     derived.moment_rowadr[i] = has_row ? moment : -1;

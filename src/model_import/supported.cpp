@@ -17,7 +17,8 @@
 #include "kernels/model/geom_pair_types.hpp"
 #include "kernels/model/sensor_types.hpp"
 #include "kernels/physics/sensor/rangefinder.hpp"
-#include "kernels/physics/smooth/actuator_law.hpp"
+#include "kernels/physics/smooth/dcmotor.hpp"
+#include "kernels/physics/smooth/pid.hpp"
 #include "kernels/physics/smooth/transmission.hpp"
 #include "src/model_import/geom_pairs.hpp"
 #include "src/model_import/import.hpp"
@@ -128,6 +129,10 @@ const char* missing_dynamics(int type) {
     MANIPLE_DYNAMICS_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
     return "";
+#define MANIPLE_ROW(name, mujoco, gain, dynamics, velocity) case mjDYN_##mujoco:
+    MANIPLE_CONTROLLER_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
+    return "";
 #define MANIPLE_ROW(mujoco, what) \
   case mjDYN_##mujoco:            \
     return what;
@@ -144,8 +149,10 @@ struct TypeName {
   const char* name;
 };
 #define MANIPLE_ROW(name, mujoco, value, velocity) {value, #name},
-constexpr TypeName kGains[] = {MANIPLE_GAIN_TYPES(MANIPLE_ROW)};
-constexpr TypeName kBiases[] = {MANIPLE_BIAS_TYPES(MANIPLE_ROW)};
+#define MANIPLE_CONTROLLER(name, mujoco, gain, dynamics, velocity) {gain, #name},
+constexpr TypeName kGains[] = {MANIPLE_GAIN_TYPES(MANIPLE_ROW) MANIPLE_CONTROLLER_TYPES(MANIPLE_CONTROLLER)};
+constexpr TypeName kBiases[] = {MANIPLE_BIAS_TYPES(MANIPLE_ROW){bias_dcmotor, "dcmotor"}};
+#undef MANIPLE_CONTROLLER
 #undef MANIPLE_ROW
 
 template <std::size_t kRows>
@@ -458,16 +465,47 @@ class Inspection {
         bad("has a gain of another type; supported: " + names(kGains));
       } else if (!has(kBiases, m_.actuator_biastype[i])) {
         bad("has a bias of another type; supported: " + names(kBiases));
-      } else if (m_.actuator_ctrlnum[i] != 1 || m_.actuator_outnum[i] != 1 || m_.actuator_actnum[i] > 1) {
-        bad("has more than one control, output or activation");
+      } else if (const std::string mixed = mixed_types(i); !mixed.empty()) {
+        bad(mixed);
+      } else if (m_.actuator_outnum[i] != 1 || (!is_controller(i) && m_.actuator_ctrlnum[i] != 1) ||
+                 m_.actuator_actnum[i] != activations(i)) {
+        bad("has more controls, outputs or activations than its kind");
       } else if (m_.actuator_delay[i] < 0) {
         bad("has a negative delay");
+      } else if (m_.actuator_ctrlnum[i] > 1 && m_.actuator_delay[i] > 0) {
+        bad("has a delay and several controls; supported: delays of actuators with one control");
       }
     }
   }
-  static constexpr const char* kActuatorTags[] = {"general",     "motor",   "position", "velocity",
-                                                  "intvelocity", "damper",  "cylinder", "muscle",
-                                                  "adhesion",    "dcmotor", "plugin"};
+  bool is_controller(int i) const {
+    return m_.actuator_gaintype[i] == mjGAIN_PID || m_.actuator_gaintype[i] == mjGAIN_DCMOTOR;
+  }
+  // Dynamics, gain or bias of a PID servo or DC motor beside those of another kind; "": none.
+  std::string mixed_types(int i) const {
+    const int dynamics = m_.actuator_dyntype[i], gain = m_.actuator_gaintype[i],
+              bias = m_.actuator_biastype[i];
+    const bool motor = gain == mjGAIN_DCMOTOR, servo = gain == mjGAIN_PID;
+    if ((dynamics == mjDYN_DCMOTOR) != motor || (bias == mjBIAS_DCMOTOR) != motor)
+      return "mixes a DC motor's dynamics, gain and bias with others; supported: all three dcmotor, or none";
+    if ((dynamics == mjDYN_PID && !servo) ||
+        (servo && ((dynamics != mjDYN_PID && dynamics != mjDYN_NONE) || bias != mjBIAS_AFFINE)))
+      return "mixes a PID servo's dynamics and gain with others; supported: dyntype pid or none, gaintype "
+             "pid, "
+             "biastype affine";
+    return "";
+  }
+  // How many activations actuator i has by its parameters.
+  int activations(int i) const {
+    const mjtNum *dynprm = m_.actuator_dynprm + mjNDYN * i, *gainprm = m_.actuator_gainprm + mjNGAIN * i;
+    if (m_.actuator_dyntype[i] == mjDYN_PID) return (dynprm[pid_slewmax] > 0) + (gainprm[pid_ki] > 0);
+    if (m_.actuator_dyntype[i] == mjDYN_DCMOTOR)
+      return (dynprm[motor_slewmax] > 0) + (gainprm[motor_ki] > 0) + (dynprm[motor_thermal_resistance] > 0) +
+             (dynprm[motor_stiffness] > 0) + (dynprm[motor_timeconst] > 0);
+    return m_.actuator_dyntype[i] != mjDYN_NONE;
+  }
+  static constexpr const char* kActuatorTags[] = {
+      "general", "motor",    "position", "velocity", "intvelocity", "damper", "cylinder",
+      "muscle",  "adhesion", "dcmotor",  "pid",      "orientation", "plugin"};
 
   bool moves_by_itself(int type, int id) const {
     return type == mjOBJ_CAMERA && id >= 0 && m_.cam_mode[id] != mjCAMLIGHT_FIXED;

@@ -110,6 +110,17 @@ bool stands_alone(const ImportedModel& model, const std::string& field) {
   return alone;
 }
 
+std::string actuator_that_keeps(const ImportedModel& model, const std::string& field) {
+  const bool gain = field == "actuator_gainprm";
+  if (!gain && field != "actuator_biasprm") return "";
+  for (std::size_t i = 0; i < model.actuator_gaintype.size(); ++i) {
+    const bool motor = model.actuator_gaintype[i] == gain_dcmotor;
+    if (motor || (gain && model.actuator_gaintype[i] == gain_pid))
+      return std::string(motor ? "DC motor" : "PID servo") + " '" + model.actuator_names[i] + "'";
+  }
+  return "";
+}
+
 bool is_not_negative(const std::string& field) {
   static const std::set<std::string> fields{
       "body_mass",        "body_inertia",  "jnt_stiffness", "dof_damping", "dof_armature",

@@ -24,6 +24,10 @@ std::vector<VaryingField> varying_fields(const ImportedModel& model);
 // (kernels/physics/set_const.hpp).
 bool stands_alone(const ImportedModel& model, const std::string& field);
 
+// "PID servo 'arm'" or "DC motor 'arm'" if the model has an actuator for which all environments share this
+// field: its numbers decide which activations there are. "": none.
+std::string actuator_that_keeps(const ImportedModel& model, const std::string& field);
+
 // Numbers of this field are at least 0 in any model that can be stepped.
 bool is_not_negative(const std::string& field);
 

@@ -83,6 +83,10 @@ void vary(ImportedModel& model, const Config& config, const std::vector<std::str
   for (const std::string& name : names)
     if (std::find(known.begin(), known.end(), name) == known.end())
       throw InputError(fmt::format("model_fields: found '{}'; allowed: {}", name, fmt::join(known, ", ")));
+  for (const std::string& name : wanted)
+    if (const std::string one = actuator_that_keeps(model, name); !one.empty())
+      throw InputError(
+          fmt::format("model_fields: found {} of a model with the {}; allowed: other fields", name, one));
   if (wanted.empty()) return;
   if (model.sizes.nmodelvalue > 0)
     throw InputError(

@@ -11,6 +11,7 @@
 #include "kernels/physics/regroup.hpp"
 #include "src/base/log.hpp"
 #include "src/base/to_device.hpp"
+#include "src/model_import/control_names.hpp"
 #include "src/model_import/vary.hpp"
 #include "src/simulation/environment_blocks.hpp"
 #include "src/simulation/initial_state.hpp"
@@ -481,7 +482,7 @@ TrajectoryField BatchSimulation<T>::trajectory_field(const std::string& name) co
     for (const CompiledAction& action : task_.actions) field.names.push_back(action.name);
   if (name == "observation" || name == "final_observation") field.names = task_.observation_names;
   if (name == "critic_observation") field.names = task_.critic_observation_names;
-  if (name == "ctrl") field.names = model_.actuator_names;
+  if (name == "ctrl") field.names = control_names(model_);
   return field;
 }
 

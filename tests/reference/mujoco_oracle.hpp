@@ -308,9 +308,9 @@ inline std::map<std::string, Numbers> fields_of(const mjModel& m, mjData& d) {
   MANIPLE_COPY(qfrc_bias, m.nv);
   MANIPLE_COPY(ten_length, m.ntendon);
   MANIPLE_COPY(ten_velocity, m.ntendon);
-  MANIPLE_COPY(actuator_length, m.nu);
-  MANIPLE_COPY(actuator_velocity, m.nu);
-  MANIPLE_COPY(actuator_force, m.nu);
+  MANIPLE_COPY(actuator_length, m.nout);
+  MANIPLE_COPY(actuator_velocity, m.nout);
+  MANIPLE_COPY(actuator_force, m.nout);
   MANIPLE_COPY(act_dot, m.na);
   MANIPLE_COPY(qfrc_actuator, m.nv);
   MANIPLE_COPY(qfrc_smooth, m.nv);

@@ -40,6 +40,7 @@ class RandomModel {
   RandomModel(std::uint64_t seed, bool wild, bool convex, bool cones)
       : dice_(seed),
         path_dice_(seed + 1000000007),
+        controller_dice_(seed + 2000000011),
         wild_(wild),
         convex_(convex),
         cones_(cones && dice_.chance(0.4)),
@@ -371,7 +372,50 @@ class RandomModel {
       }
       out_ << "/>\n";
     }
+    controllers();
     out_ << "</actuator>\n";
+  }
+
+  // PID servos and DC motors with random parts.
+  void controllers() {
+    Dice& dice = controller_dice_;
+    for (int i = dice.below(6) - 3; i > 0; --i) {
+      const std::string& joint =
+          scalar_joints_[static_cast<std::size_t>(dice.below(static_cast<int>(scalar_joints_.size())))];
+      const auto also = [&](double probability, double low, double high) {
+        return dice.chance(probability) ? dice.uniform(low, high) : 0.0;
+      };
+      const auto row = [&](const char* name, std::initializer_list<double> values) {
+        out_ << " " << name << "=\"";
+        for (const double value : values) out_ << value << " ";
+        out_ << "\"";
+      };
+      if (dice.chance(0.5)) {
+        out_ << "<pid joint=\"" << joint << "\"";
+        row("kp", {dice.uniform(0.5, 20)});
+        row("kv", {also(0.7, 0, 1)});
+        row("ki", {also(0.5, 0.5, 5)});
+        row("imax", {also(0.5, 0.1, 1)});
+        row("slewmax", {also(0.4, 0.5, 50)});
+        out_ << " input=\"" << dice.one_of({"pos", "pos vel", "pos ff", "pos vel ff"}) << "\"";
+      } else {
+        out_ << "<dcmotor joint=\"" << joint << "\"";
+        row("motorconst", {dice.uniform(0.1, 2)});
+        row("resistance", {dice.uniform(0.3, 3)});
+        row("inductance", {0, also(0.5, 0.005, 0.1)});
+        row("cogging", {also(0.5, 0.01, 0.3), 6, 0.3});
+        if (dice.chance(0.4)) row("thermal", {dice.uniform(0.2, 2), dice.uniform(1, 9), 0, 0.004, 25, 20});
+        if (dice.chance(0.4)) row("lugre", {dice.uniform(5, 50), also(0.7, 0.1, 1), 0.2, 0.3, 0.1});
+        if (dice.chance(0.4)) row("saturation", {dice.uniform(0.1, 3)});
+        if (dice.chance(0.5)) {
+          row("controller", {dice.uniform(0.5, 9), also(0.5, 0.5, 3), also(0.7, 0.05, 0.5),
+                             also(0.4, 0.5, 50), also(0.4, 0.1, 1), also(0.4, 1, 12)});
+          out_ << " input=\"" << dice.one_of({"pos", "pos vel", "pos vel ff voltage"}) << "\"";
+        }
+      }
+      if (dice.chance(0.3)) row("gear", {dice.uniform(-2, 2)});
+      out_ << "/>\n";
+    }
   }
 
   // ` type="site" name="s3"`, with the names of the attributes in place of type and name.
@@ -575,7 +619,7 @@ class RandomModel {
     return elements[static_cast<std::size_t>(dice_.below(static_cast<int>(elements.size())))];
   }
 
-  Dice dice_, path_dice_;
+  Dice dice_, path_dice_, controller_dice_;
   bool wild_, convex_, cones_, noslip_, field_, held_, has_paths_;
   bool ellipsoids_ = false;
   std::ostringstream out_;

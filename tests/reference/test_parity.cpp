@@ -43,6 +43,8 @@ const std::vector<ModelCase>& model_cases() {
       {"tendons", "", "tendons.xml"},
       {"spatial_tendons", "", "spatial_tendons.xml"},
       {"muscles", "", "muscles.xml"},
+      {"pid", "", "pid.xml"},
+      {"dcmotors", "", "dcmotors.xml"},
       {"site_actuators", "", "site_actuators.xml"},
       {"equality", "", "equality.xml"},
       {"gripper", "", "gripper.xml"},

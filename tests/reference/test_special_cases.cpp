@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "kernels/model/geom_pair_types.hpp"
@@ -166,6 +167,51 @@ TEST_F(SpecialCases, ActuatorsWithDelays) {
           << "step " << step << numbers_text(ours, expected);
     }
   }
+}
+
+// A PID servo and a DC motor with a single input and a delay, a control that is not a number behind the first
+// one of an actuator, and each flag that changes what controls do.
+TEST_F(SpecialCases, ControllersWithDelaysFlagsAndBadControls) {
+  for (const char* flag : {"", "<flag clampctrl='disable'/>", "<flag actuation='disable'/>"})
+    for (const char* integrator : {"Euler", "RK4", "implicit", "implicitfast"}) {
+      SCOPED_TRACE(std::string(flag) + integrator);
+      load(std::string("<mujoco><option timestep='0.0078125' integrator='") + integrator + "'>" + flag +
+           R"(</option><default><geom contype="0" conaffinity="0"/></default><worldbody>
+          <body><joint name="a" axis="0 1 0" damping=".2"/><geom size=".1" pos=".2 0 0"/>
+            <body pos=".3 0 0"><joint name="b" axis="0 1 .2" damping=".2"/><geom size=".1" pos=".2 0 0"/></body></body>
+          </worldbody><actuator>
+          <motor joint="a"/>
+          <pid joint="a" kp="3" ki="2" imax=".1" slewmax="4" input="pos" delay="0.02" nsample="5" interp="linear"/>
+          <dcmotor joint="b" motorconst=".3" resistance=".8" delay="0.03" nsample="6" inductance="0 .02"/>
+          <pid joint="b" kp="3" kv=".4" input="pos vel ff" posrange="-.5 .5" ffrange="-.1 .2"/>
+          <dcmotor joint="a" motorconst=".3" resistance=".8" controller="2 1 .3 5 .2 3" input="pos vel ff voltage"
+                   ctrlrange="-.7 .8" lugre="20 .2 .1 .2 .1"/></actuator></mujoco>)");
+      const mjModel& m = *mujoco_.model;
+      ASSERT_EQ(m.nu, 10);
+      const oracle::DataPointer data = oracle::make_data(m);
+      const RandomState start = states(1)[0];
+      oracle::set_state(m, data.get(), start);
+      Batch<double> batch(imported_);
+      batch.set(std::vector<RandomState>(kEnvs, start));
+      Dice dice(2);
+      for (int step = 0; step < 40; ++step) {
+        Numbers ctrl;
+        for (int i = 0; i < m.nu; ++i) ctrl.push_back(dice.uniform(-1, 1));
+        if (step == 12) ctrl[4] = std::nan("");
+        if (step == 20) ctrl[9] = std::nan("");
+        std::copy(ctrl.begin(), ctrl.end(), data->ctrl);
+        batch.set_field("ctrl", std::vector<Numbers>(kEnvs, ctrl));
+        mj_step(&m, data.get());
+        batch.run_step();
+        for (const auto& [name, values, count] :
+             {std::tuple<const char*, const mjtNum*, mjtSize>{"qvel", data->qvel, m.nv},
+              {"act", data->act, m.na}}) {
+          const Numbers expected(values, values + count), ours = batch.state(name, kEnvs - 1);
+          ASSERT_LE(difference(ours, expected, 1 + largest(expected)), 1e-12)
+              << name << " after step " << step << numbers_text(ours, expected);
+        }
+      }
+    }
 }
 
 // Sensors of every stage with delays, intervals with a phase, and both, with each interpolation; readings

@@ -290,6 +290,8 @@ const std::vector<TeamCase> kCases = {
     {{"spatial_tendons", "", "spatial_tendons.xml"}, ""},
     {{"spatial_tendons", "", "spatial_tendons.xml"}, "RK4"},
     {{"site_actuators", "", "site_actuators.xml"}, ""},
+    {{"pid", "", "pid.xml"}, ""},
+    {{"dcmotors", "", "dcmotors.xml"}, "RK4"},
     {{"limits", "", "limits.xml"}, ""},
     {{"ant", "gymnasium", "envs/mujoco/assets/ant.xml"}, ""},
     {{"dm_humanoid", "dm_control", "suite/humanoid.xml"}, ""},

@@ -182,6 +182,8 @@ std::vector<VariedCase> varied_cases() {
       {{"tendon_limits", "", "tendon_limits.xml"}, {}},
       {{"spatial_tendons", "", "spatial_tendons.xml"}, {}},
       {{"muscles", "", "muscles.xml"}, {}},
+      {{"pid", "", "pid.xml"}, {"body_mass", "dof_damping", "actuator_biasprm", "actuator_forcerange"}},
+      {{"dcmotors", "", "dcmotors.xml"}, {"body_mass", "dof_damping", "actuator_forcerange"}},
       {{"site_actuators", "", "site_actuators.xml"}, {}},
       {{"fluid", "", "fluid.xml"}, {}},
       {{"ellipsoids", "", "ellipsoids.xml"},

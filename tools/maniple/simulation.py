@@ -65,7 +65,7 @@ class Simulation:
     qvel, act, ctrl, time and qacc_warmstart. What follows from them is of the new state after step() or forward(). In each
     environment arrays have MuJoCo's shape, [num_envs, nbody, 3] for xpos; a single number is [num_envs, 1]. Of four model
     fields only the numbers that may vary are there, the first of each row: geom_friction [num_envs, ngeom] and pair_friction
-    [num_envs, npair, 2], for sliding; actuator_gainprm and actuator_biasprm [num_envs, nu, 3]. What is set may be flat, too,
+    [num_envs, npair, 2], for sliding; actuator_gainprm and actuator_biasprm [num_envs, nactuator, 3]. What is set may be flat, too,
     [num_envs, nu * 3]. `fields` and `model_fields` say by name (size, unit, description) what there is.
 
     Raises ValueError if the program refuses it.

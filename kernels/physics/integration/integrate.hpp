@@ -157,7 +157,7 @@ MANIPLE_FUNCTION void add_row_damping(const Model<ScalarOf<V>>& m, const State<V
   for (int t = 0; t < m.ntendon && (m.flags & model_tendon_dampers); ++t)
     if (m.ten_J_spatialadr[t] >= 0 && tendon_is_damped<V>(m, t))
       add_product_to_block(tendon_jacobian(m, d, t), h * tendon_damping_derivative(m, d, t), dof, a);
-  for (int k = 0; k < m.nu && (m.flags & model_actuator_velocity); ++k) {
+  for (int k = 0; k < m.nactuator && (m.flags & model_actuator_velocity); ++k) {
     if (m.actuator_disabled[k] || !force_depends_on_velocity(m, k)) continue;
     const DofRow<V> row = actuator_row(m, d, k);
     if (row.count == 0) continue;
@@ -180,7 +180,7 @@ MANIPLE_FUNCTION void solve_free_bodies(const Model<ScalarOf<V>>& m, const State
       if (m.flags & model_dampers) a[7 * i] += h * damping_derivative(m, s, dof + i, V(s.qvel[dof + i]));
       x[i] = d.qfrc_smooth[dof + i] + d.qfrc_constraint[dof + i];
     }
-    for (int k = 0; k < m.nu && (m.flags & model_actuator_velocity); ++k) {
+    for (int k = 0; k < m.nactuator && (m.flags & model_actuator_velocity); ++k) {
       if (m.actuator_disabled[k] || !is_on_joint(m, k, joint) || !force_depends_on_velocity(m, k)) continue;
       const V derivative = h * actuator_velocity_derivative(m, s, d, k);
       const Moment<V> moment = actuator_moment(m, s, k);
@@ -199,7 +199,7 @@ MANIPLE_FUNCTION void solve_free_bodies(const Model<ScalarOf<V>>& m, const State
 template <class V>
 MANIPLE_FUNCTION void add_actuator_damping(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                            V h) {
-  for (int k = 0; k < m.nu; ++k) {
+  for (int k = 0; k < m.nactuator; ++k) {
     if (m.actuator_disabled[k] || !force_depends_on_velocity(m, k)) continue;
     subtract_moment_product(m, s, d, k, h * actuator_velocity_derivative(m, s, d, k), d.qH);
   }

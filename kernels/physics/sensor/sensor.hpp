@@ -64,7 +64,7 @@ template <class V>
 MANIPLE_FUNCTION V tendonactuatorfrc_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
                                             int i) {
   V force(0);
-  for (int k = 0; k < m.nu; ++k)
+  for (int k = 0; k < m.nactuator; ++k)
     if (is_on_tendon(m, k, m.sensor_objid[i])) force += d.actuator_force[k];
   return force;
 }

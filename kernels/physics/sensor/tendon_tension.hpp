@@ -40,7 +40,7 @@ MANIPLE_FUNCTION V tendon_force(const Model<ScalarOf<V>>& m, const State<V>& s, 
   V force = tendon_row_force(m, s, d, t);
   if ((m.flags & model_tendon_springs) && tendon_is_sprung<V>(m, t)) force += tendon_spring_force(m, d, t);
   if ((m.flags & model_tendon_dampers) && tendon_is_damped<V>(m, t)) force += tendon_damper_force(m, d, t);
-  for (int i = 0; i < m.nu; ++i)
+  for (int i = 0; i < m.nactuator; ++i)
     if (is_on_tendon(m, i, t) && !m.actuator_disabled[i])
       force += V(m.actuator_gear[6 * i]) * d.actuator_force[i];
   if (m.tendon_totalarmature[t] != 0) {

@@ -31,23 +31,50 @@ namespace maniple {
   ROW(affine, AFFINE, 1, prm[2] != 0) \
   ROW(muscle, MUSCLE, 2, false)
 
+// Actuators with several controls or activations: a file of their own makes their force of these, without the
+// functions below. The types of gain; dynamics of the same names are theirs alone.
+//  name, mjtGain and its value, mjtDyn's value, whether the gain depends on the velocity
+#define MANIPLE_CONTROLLER_TYPES(ROW) \
+  ROW(dcmotor, DCMOTOR, 3, 5, true)   \
+  ROW(pid, PID, 5, 6, false)
+
 // libmujoco's other dynamics.
 //  mjtDyn, what such an actuator has
-#define MANIPLE_OTHER_DYNAMICS_TYPES(ROW)    \
-  ROW(DCMOTOR, "the dynamics of a DC motor") \
-  ROW(PID, "PID dynamics")                   \
-  ROW(USER, "user-defined dynamics")
+#define MANIPLE_OTHER_DYNAMICS_TYPES(ROW) ROW(USER, "user-defined dynamics")
 
 // Values of mjtDyn, mjtGain and mjtBias, as far as they are in the tables.
 #define MANIPLE_ROW(name, mujoco, value) dynamics_##name = value,
-enum DynamicsType : int { MANIPLE_DYNAMICS_TYPES(MANIPLE_ROW) };
+#define MANIPLE_CONTROLLER(name, mujoco, gain, dynamics, velocity) dynamics_##name = dynamics,
+enum DynamicsType : int { MANIPLE_DYNAMICS_TYPES(MANIPLE_ROW) MANIPLE_CONTROLLER_TYPES(MANIPLE_CONTROLLER) };
+#undef MANIPLE_CONTROLLER
 #undef MANIPLE_ROW
 #define MANIPLE_ROW(name, mujoco, value, velocity) gain_##name = value,
-enum GainType : int { MANIPLE_GAIN_TYPES(MANIPLE_ROW) };
+#define MANIPLE_CONTROLLER(name, mujoco, gain, dynamics, velocity) gain_##name = gain,
+enum GainType : int { MANIPLE_GAIN_TYPES(MANIPLE_ROW) MANIPLE_CONTROLLER_TYPES(MANIPLE_CONTROLLER) };
+#undef MANIPLE_CONTROLLER
 #undef MANIPLE_ROW
 #define MANIPLE_ROW(name, mujoco, value, velocity) bias_##name = value,
-enum BiasType : int { MANIPLE_BIAS_TYPES(MANIPLE_ROW) };
+enum BiasType : int { MANIPLE_BIAS_TYPES(MANIPLE_ROW) bias_dcmotor = 3 };
 #undef MANIPLE_ROW
+
+// mjtCtrlInput as far as such actuators have it: the controls that an actuator may have, in their order.
+enum CtrlInput : int { input_pos = 1, input_vel = 2, input_ff = 4, input_voltage = 8, input_none = 16 };
+
+// The activations that such an actuator may have (mjDCMotorSlots), in their order: the setpoint that a rate
+// limits, the integral of the position's error, and of a DC motor temperature, bristle and current.
+enum ActuatorSlot : int { slot_slew, slot_integral, slot_temperature, slot_bristle, slot_current };
+
+// Has actuator i a file of its own.
+template <class T>
+MANIPLE_FUNCTION bool is_controller(const Model<T>& m, int i) {
+  return m.actuator_gaintype[i] == gain_pid || m.actuator_gaintype[i] == gain_dcmotor;
+}
+
+// Activation of actuator i in a slot; -1: none.
+template <class T>
+MANIPLE_FUNCTION int slot_address(const Model<T>& m, int i, ActuatorSlot slot) {
+  return m.actuator_slotadr[5 * i + slot];
+}
 
 // Does a gain, or a bias, of this type and with these parameters depend on the actuator's velocity.
 template <class T>
@@ -57,6 +84,11 @@ MANIPLE_FUNCTION bool gain_depends_on_velocity(int type, const T* prm) {
   case gain_##name:                                \
     return velocity;
     MANIPLE_GAIN_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
+#define MANIPLE_ROW(name, mujoco, gain, dynamics, velocity) \
+  case gain_##name:                                         \
+    return velocity;
+    MANIPLE_CONTROLLER_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
   }
   return false;
@@ -78,7 +110,7 @@ template <class T>
 MANIPLE_FUNCTION bool gain_depends_on_velocity(const Model<T>& m, int i) {
   const int type = m.actuator_gaintype[i];
   return gain_depends_on_velocity(type, m.actuator_gainprm + 10 * i) ||
-         (m.varied.actuator_gainprm >= 0 && type != gain_fixed);
+         (m.varied.actuator_gainprm >= 0 && type != gain_fixed && !is_controller(m, i));
 }
 template <class T>
 MANIPLE_FUNCTION bool force_depends_on_velocity(const Model<T>& m, int i) {
@@ -199,6 +231,15 @@ MANIPLE_FUNCTION V bias_derivative(const LaneModel<V>& lanes, int i, V length, V
 #undef MANIPLE_ROW
   }
   return V(0);
+}
+
+// Activation of actuator i after one time step with the rate act_dot: mj_nextActivation.
+template <class V>
+MANIPLE_FUNCTION V next_activation(const Model<ScalarOf<V>>& m, int i, V act, V act_dot) {
+  V next = act + act_dot * V(m.actuator_step[i]);
+  if (m.actuator_actlimited[i])
+    next = clamp(next, V(m.actuator_actrange[2 * i]), V(m.actuator_actrange[2 * i + 1]));
+  return next;
 }
 
 // Force of actuator i with the given input, control or activation.

@@ -76,13 +76,13 @@ std::string force_range(const Element& element) {
 
 // The law of an actuator whose gain and bias do not depend on more than length and velocity, and the limits
 // of its force, and of all forces on the joint that it drives (nullptr: none).
-std::string servo(const TaskActuator& actuator, const TaskJoint* joint) {
+std::string servo(const TaskActuator& actuator, const TaskControl& control, const TaskJoint* joint) {
   const bool plain = actuator.fixed_gain && actuator.stateless;
   return json_object(
       {json_entry("gear", json_number(actuator.gear)), json_entry("affine", json_truth(plain)),
        json_entry("gain", json_number(actuator.gain)), json_entry("bias", json_list(actuator.bias)),
        json_entry("control_range",
-                  actuator.limited ? json_list(std::vector{actuator.low, actuator.high}) : "null"),
+                  control.limited ? json_list(std::vector{control.low, control.high}) : "null"),
        json_entry("force_limited", json_truth(actuator.force_limited)),
        json_entry("force_range", force_range(actuator)),
        json_entry("joint_force_range", joint == nullptr ? "null" : force_range(*joint))});
@@ -92,12 +92,13 @@ Rows action_rows(const CompiledTask& task, const TaskModel& model) {
   Rows rows;
   const int qpos = field_named(state_fields(model.sizes), "qpos").first;
   for (const CompiledAction& action : task.actions) {
-    if (action.actuator < 0) {
+    if (action.control < 0) {
       rows.push_back(
           json_object({json_entry("name", json_text(action.name)), json_entry("actuator", "null")}));
       continue;
     }
     const TaskActuator& actuator = model.actuators[static_cast<std::size_t>(action.actuator)];
+    const TaskControl& control = model.controls[static_cast<std::size_t>(action.control)];
     std::string relative = "null";
     const TaskJoint* joint = nullptr;
     for (const TaskJoint& candidate : model.joints) {
@@ -108,7 +109,7 @@ Rows action_rows(const CompiledTask& task, const TaskModel& model) {
     }
     const auto text_or_null = [](const std::string& text) { return text.empty() ? "null" : json_text(text); };
     rows.push_back(json_object(
-        {json_entry("name", json_text(action.name)), json_entry("actuator", json_text(actuator.name)),
+        {json_entry("name", json_text(action.name)), json_entry("actuator", json_text(control.name)),
          json_entry("joint", joint == nullptr ? "null" : json_text(joint->name)),
          json_entry("delay", delay_range(action.delay)),
          json_entry("expression", text_or_null(action.expression.text)),
@@ -117,7 +118,7 @@ Rows action_rows(const CompiledTask& task, const TaskModel& model) {
          json_entry("per_unit", json_number(action.per_unit)), json_entry("relative_to", relative),
          json_entry("offset_expression", text_or_null(action.offset_expression.text)),
          json_entry("clip", action.clipped ? json_list(std::vector{action.low, action.high}) : "null"),
-         json_entry("servo", servo(actuator, joint))}));
+         json_entry("servo", servo(actuator, control, joint))}));
   }
   return rows;
 }

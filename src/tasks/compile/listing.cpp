@@ -31,7 +31,10 @@ TaskModel one_of_everything() {
   TaskActuator actuator;
   actuator.name = "motor";
   actuator.actadr = 0;
+  actuator.actnum = 1;
+  actuator.control = 0;
   model.actuators = {actuator};
+  model.controls = {{.name = actuator.name, .actuator = 0, .limited = false, .low = 0, .high = 0}};
   model.sensors = {{"sensor", 0, 1}};
   model.bodies = {"world", "torso"};
   model.geoms = {"floor", "foot"};

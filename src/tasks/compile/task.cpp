@@ -200,15 +200,15 @@ bool mentions(const ExpressionContext& context, const std::string& definition,
   return false;
 }
 
-// Actuators that no action drives, and the controls that they hold.
+// Controls that no action sets, and what they hold.
 std::vector<std::pair<std::string, double>> held_controls(const TaskModel& model, const CompiledTask& task) {
   const int first_control = field_named(state_fields(model.sizes), "ctrl").first;
   std::vector<std::pair<std::string, double>> held;
-  for (int i = 0; i < std::ssize(model.actuators); ++i) {
-    const auto drives = [i](const CompiledAction& action) { return action.actuator == i; };
+  for (int i = 0; i < std::ssize(model.controls); ++i) {
+    const auto drives = [i](const CompiledAction& action) { return action.control == i; };
     if (std::none_of(task.actions.begin(), task.actions.end(), drives) &&
         !task.assigned_in_act.contains(first_control + i))
-      held.emplace_back(model.actuators[static_cast<std::size_t>(i)].name,
+      held.emplace_back(model.controls[static_cast<std::size_t>(i)].name,
                         model.ctrl0[static_cast<std::size_t>(i)]);
   }
   return held;

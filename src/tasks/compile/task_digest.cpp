@@ -41,7 +41,7 @@ std::string task_digest(const CompiledTask& task) {
   sum.add(task.step_dt);
   sum.add(static_cast<std::uint64_t>(task.max_episode_steps));
   for (const CompiledAction& action : task.actions) {
-    sum.add(static_cast<std::uint64_t>(action.actuator));
+    sum.add(static_cast<std::uint64_t>(action.control));
     for (const double value : {action.scale, action.offset, action.low, action.high}) sum.add(value);
     sum.add(std::uint64_t{action.clipped});
   }

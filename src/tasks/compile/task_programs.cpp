@@ -69,11 +69,11 @@ void assign_in_act(const TermConfig& term, const std::string& key, const TaskMod
     const auto drives = [&](const CompiledAction& action) { return action.element == element; };
     if (!task.assigned_in_act.insert(element).second ||
         std::any_of(task.actions.begin(), task.actions.end(), drives)) {
-      const int actuator = element - first_control;
-      const bool is_control = actuator >= 0 && actuator < std::ssize(model.actuators);
+      const int control = element - first_control;
+      const bool is_control = control >= 0 && control < std::ssize(model.controls);
       throw InputError(term.where_of("set"), key + ".set",
                        is_control ? fmt::format("actuator '{}' gets a second action",
-                                                model.actuators[static_cast<std::size_t>(actuator)].name)
+                                                model.controls[static_cast<std::size_t>(control)].name)
                                   : fmt::format("'{}' gets a second action", term.target),
                        "one action for each of them");
     }

@@ -53,7 +53,7 @@ std::string every_text(const TermConfig& term) {
 }
 
 std::string action_text(const CompiledAction& action) {
-  if (action.actuator < 0) return "read by the assignments";
+  if (action.control < 0) return "read by the assignments";
   std::string text = fmt::format("x {:.6g}", action.scale);
   if (action.offset != 0) text += fmt::format(" + {:.6g}", action.offset);
   if (!action.offset_expression.text.empty()) text += " + (" + action.offset_expression.text + ")";

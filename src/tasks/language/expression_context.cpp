@@ -79,7 +79,7 @@ std::vector<Quantity::Element> by_dof(const TaskModel& model, int width) {
 std::vector<Quantity::Element> by_activation(const TaskModel& model) {
   std::vector<Quantity::Element> elements;
   for (const TaskActuator& actuator : model.actuators)
-    if (actuator.actadr >= 0) elements.push_back({actuator.name, actuator.actadr, 1});
+    if (actuator.actnum > 0) elements.push_back({actuator.name, actuator.actadr, actuator.actnum});
   return elements;
 }
 
@@ -127,6 +127,8 @@ void name_elements(Quantity& field, FieldElement element, const TaskModel& model
       return named_rows("mocap body", model.mocap_bodies);
     case FieldElement::actuator:
       return named_rows("actuator", names_of(model.actuators));
+    case FieldElement::control:
+      return named_rows("actuator", names_of(model.controls));
     case FieldElement::activation:
       return named("actuator", by_activation(model));
     case FieldElement::sensor:

@@ -5,6 +5,7 @@
 #include "kernels/model/sensor_types.hpp"
 #include "kernels/physics/smooth/actuator_law.hpp"
 #include "kernels/physics/smooth/transmission.hpp"
+#include "src/model_import/control_names.hpp"
 
 namespace maniple {
 namespace {
@@ -110,14 +111,26 @@ TaskModel task_model(const ImportedModel& model) {
     if (model.actuator_biastype[i] == bias_affine)
       for (std::size_t k = 0; k < 3; ++k) actuator.bias[k] = model.actuator_biasprm[10 * i + k];
     actuator.actadr = model.actuator_actadr[i];
-    actuator.limited = model.actuator_ctrllimited[i] != 0;
-    actuator.low = model.actuator_ctrlrange[2 * i];
-    actuator.high = model.actuator_ctrlrange[2 * i + 1];
+    actuator.actnum = model.actuator_actnum[i];
+    actuator.control = model.actuator_ctrlnum[i] > 0 ? model.actuator_ctrladr[i] : -1;
+    actuator.is_pid = model.actuator_gaintype[i] == gain_pid;
+    actuator.is_dcmotor = model.actuator_gaintype[i] == gain_dcmotor;
     actuator.force_limited = model.actuator_forcelimited[i] != 0;
     actuator.least_force = model.actuator_forcerange[2 * i];
     actuator.most_force = model.actuator_forcerange[2 * i + 1];
     result.actuators.push_back(actuator);
   }
+  const std::vector<std::string> names_of_controls = control_names(model);
+  for (std::size_t i = 0; i < actuator_names.size(); ++i)
+    for (int k = 0; k < model.actuator_ctrlnum[i]; ++k) {
+      const auto u = static_cast<std::size_t>(model.actuator_ctrladr[i] + k);
+      const std::string& name = names_of_controls[u];
+      result.controls.push_back({.name = name.empty() ? actuator_names[i] : name,
+                                 .actuator = static_cast<int>(i),
+                                 .limited = model.actuator_ctrllimited[u] != 0,
+                                 .low = model.actuator_ctrlrange[2 * u],
+                                 .high = model.actuator_ctrlrange[2 * u + 1]});
+    }
 
   const std::vector<std::string> sensor_names = complete_names(model.sensor_names, "sensor");
   for (std::size_t i = 0; i < sensor_names.size(); ++i)

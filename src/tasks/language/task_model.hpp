@@ -35,13 +35,20 @@ struct TaskActuator {
   double gear = 1;
   bool stateless = true;  // no activation dynamics
   bool fixed_gain = true;
-  double gain = 1;             // gainprm[0]
-  double bias[3] = {0, 0, 0};  // force = gain * ctrl + bias[0] + bias[1] * length + bias[2] * velocity
-  int actadr = -1;             // of its activation; -1: none
-  bool limited = false;        // the control has a range
-  double low = 0, high = 0;
+  double gain = 1;              // gainprm[0]
+  double bias[3] = {0, 0, 0};   // force = gain * ctrl + bias[0] + bias[1] * length + bias[2] * velocity
+  int actadr = -1, actnum = 0;  // its activations; -1: none
+  int control = -1;             // its first control; -1: none
+  bool is_pid = false, is_dcmotor = false;
   bool force_limited = false;
   double least_force = 0, most_force = 0;  // N or N m
+};
+
+struct TaskControl {
+  std::string name;      // the actuator's, or of several <actuator>/pos, /vel, /ff, /voltage
+  int actuator = 0;      // whose control it is
+  bool limited = false;  // it has a range
+  double low = 0, high = 0;
 };
 
 struct TaskSensor {
@@ -56,6 +63,7 @@ struct TaskModel {
   ModelSizes sizes;
   std::vector<TaskJoint> joints;
   std::vector<TaskActuator> actuators;
+  std::vector<TaskControl> controls;
   std::vector<TaskSensor> sensors;
   std::vector<std::string> bodies, geoms, sites, tendons, pairs, equalities, mocap_bodies;
   // Geoms, and explicit pairs, whose friction some contact between moving bodies has.

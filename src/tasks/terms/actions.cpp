@@ -41,6 +41,7 @@ void drive_joint(CompiledAction& action, const LibraryTerm& library, const TermR
         term.where_names, key + ".joints",
         fmt::format("actuator '{}' of joint '{}' is not {}", driver.name, joint.name, drive.needed),
         "an actuator of that kind, or the term actuator_control with actuators: [names]");
+  action.control = driver.control;
   const double per_unit = drive.per_unit(driver);
   if (drive.offset) action.offset += drive.offset(request, joint);
   // The range of `clip` is one of forces, positions or velocities; controls may be counted the other way.
@@ -75,10 +76,16 @@ void set_offset_expressions(std::vector<CompiledAction>& actions, const TermConf
   }
 }
 
-// One component of the action for each actuator, whose controls are what the expression says.
+// The action sets this control.
+void set_control(CompiledAction& action, const TaskModel& model, int control) {
+  action.control = control;
+  action.actuator = model.controls[static_cast<std::size_t>(control)].actuator;
+}
+
+// One component of the action for each control of the actuators, which is what the expression says.
 std::vector<CompiledAction> expression_actions(const TermConfig& term, const TaskModel& model,
                                                const std::string& key) {
-  const std::vector<std::string> known = names_of(model.actuators);
+  const std::vector<std::string> known = names_of(model.controls);
   if (term.names_kind != ElementKind::actuators || term.names.empty())
     throw InputError(term.where_expression, key, "an action with an expression but without actuators",
                      "actuators: [names], of " + list(known));
@@ -95,7 +102,7 @@ std::vector<CompiledAction> expression_actions(const TermConfig& term, const Tas
   for (std::size_t i = 0; i < places.size(); ++i) {
     CompiledAction action;
     action.name = "expression/" + names[i];
-    action.actuator = static_cast<int>(places[i]);
+    set_control(action, model, static_cast<int>(places[i]));
     action.by_program = true;
     action.expression = source_of(term, term.expression, key);
     action.place = i;
@@ -135,7 +142,6 @@ std::vector<CompiledAction> compile_action(const TermConfig& term, const TaskMod
   for (std::size_t i = 0; i < count; ++i) {
     CompiledAction action;
     action.name = library.name + "/" + request.names[i];
-    action.actuator = request.elements[i];
     action.by_program = library.relative || !term.delay.empty();
     action.delay = term.delay;
     action.scale = scales[i];
@@ -144,17 +150,19 @@ std::vector<CompiledAction> compile_action(const TermConfig& term, const TaskMod
     if (library.drive)
       drive_joint(action, library, request, model.joints[static_cast<std::size_t>(request.elements[i])], term,
                   key);
+    else
+      set_control(action, model, request.elements[i]);
     actions.push_back(std::move(action));
   }
   return actions;
 }
 
-// The actions whose controls are those that the actuator's range and `clip` leave; without either, +-1.
-void set_random_range(CompiledAction& action, const TaskActuator& actuator) {
-  if ((!actuator.limited && !action.clipped) || action.scale == 0) return;
-  double low = actuator.limited ? actuator.low : action.low;
-  double high = actuator.limited ? actuator.high : action.high;
-  if (actuator.limited && action.clipped) {
+// The actions whose controls are those that the control's range and `clip` leave; without either, +-1.
+void set_random_range(CompiledAction& action, const TaskControl& control) {
+  if ((!control.limited && !action.clipped) || action.scale == 0) return;
+  double low = control.limited ? control.low : action.low;
+  double high = control.limited ? control.high : action.high;
+  if (control.limited && action.clipped) {
     low = std::clamp(low, action.low, action.high);
     high = std::clamp(high, action.low, action.high);
   }
@@ -173,19 +181,19 @@ std::vector<CompiledAction> compile_actions(const TaskConfig& config, const Task
     std::vector<CompiledAction> of_term = compile_action(term, model, key);
     set_offset_expressions(of_term, term, key);
     for (CompiledAction& action : of_term) {
-      if (action.actuator < 0) {
+      if (action.control < 0) {
         actions.push_back(std::move(action));
         continue;
       }
-      const auto same = [&](const CompiledAction& other) { return other.actuator == action.actuator; };
+      const auto same = [&](const CompiledAction& other) { return other.control == action.control; };
       if (std::any_of(actions.begin(), actions.end(), same))
         throw InputError(term.where, key,
                          fmt::format("actuator '{}' gets a second action",
-                                     model.actuators[static_cast<std::size_t>(action.actuator)].name),
+                                     model.controls[static_cast<std::size_t>(action.control)].name),
                          "one action per actuator");
-      action.element = first_control + action.actuator;
+      action.element = first_control + action.control;
       if (action.relative_to < 0 && action.expression.text.empty() && action.offset_expression.text.empty())
-        set_random_range(action, model.actuators[static_cast<std::size_t>(action.actuator)]);
+        set_random_range(action, model.controls[static_cast<std::size_t>(action.control)]);
       actions.push_back(std::move(action));
     }
   };

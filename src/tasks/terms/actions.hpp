@@ -15,9 +15,10 @@
 namespace maniple {
 
 struct CompiledAction {
-  std::string name;         // "<term>/<joint or actuator>"
+  std::string name;         // "<term>/<joint or control>"
   int actuator = -1;        // -1: none, other actions read the component
-  int element = -1;         // of State: the actuator's control; -1: none
+  int control = -1;         // which control of the model it sets; -1: none
+  int element = -1;         // of State: that control; -1: none
   bool by_program = false;  // `act` sets the control, not the table of actions
   // what takes the place of the action's component: an expression, component `place` of `count`; "": nothing
   ExpressionSource expression;
@@ -33,7 +34,7 @@ struct CompiledAction {
 };
 
 // The components of the action, in the deck's order. InputError: actuators of another kind, none or two for a
-// joint, two actions for an actuator.
+// joint, two actions for a control.
 std::vector<CompiledAction> compile_actions(const TaskConfig& config, const TaskModel& model,
                                             Mistakes& mistakes);
 

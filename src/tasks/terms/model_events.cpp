@@ -162,6 +162,19 @@ void check_fluid(std::size_t geom, const TaskModel& model, const SourceLocation&
                      "geoms with fluidshape=\"none\", or simulation.density=0 and simulation.viscosity=0");
 }
 
+// The gain of a PID servo or DC motor, and the bias of the latter, decide which activations it has.
+void check_law(const std::string& field, std::size_t row, const TaskModel& model, const SourceLocation& where,
+               const std::string& key) {
+  const bool gain = field == "actuator_gainprm";
+  if (!gain && field != "actuator_biasprm") return;
+  const TaskActuator& actuator = model.actuators[row];
+  if (!actuator.is_dcmotor && !(actuator.is_pid && gain)) return;
+  throw InputError(where, key,
+                   fmt::format("{} of '{}' is one for the whole model: it is a {}", field, actuator.name,
+                               actuator.is_pid ? "PID servo" : "DC motor"),
+                   "actuators of other kinds, and actuator_biasprm of PID servos: constant, -kp, -kv");
+}
+
 // The elements that the event names, each once.
 std::vector<Element> chosen(const Elements& elements, const TermConfig& term, const std::string& key) {
   const std::string kind = text_of(elements.kind);
@@ -331,6 +344,8 @@ void check_effect(const TermConfig& term, const VaryingField& field, const std::
     throw InputError(term.where, key, "an event without effect: " + field.name + of + " " + why, allowed);
   };
   for (const Element& element : elements)
+    check_law(field.name, static_cast<std::size_t>(element.first / field.row), model, term.where, key);
+  for (const Element& element : elements)
     if (field.name == "geom_size")
       check_fluid(static_cast<std::size_t>(element.first / field.row), model, term.where, key);
   if (term.names.empty()) check(elements);
@@ -474,7 +489,8 @@ void check_contacts_of(const std::vector<int>& elements, const TermConfig& term,
                        const std::string& key) {
   if (!term.field.empty()) return;  // check_effect() has seen it
   const int first_of_model = maniple::field_named(state_fields(model.sizes), "model_values").first;
-  for (const char* const name : {"geom_friction", "pair_friction", "geom_size"}) {
+  for (const char* const name :
+       {"geom_friction", "pair_friction", "geom_size", "actuator_gainprm", "actuator_biasprm"}) {
     const VaryingField& field = field_named(model, name);
     const int first = first_of_model + model.sizes.varied.*(field.offset);
     std::vector<std::size_t> rows;
@@ -485,6 +501,7 @@ void check_contacts_of(const std::vector<int>& elements, const TermConfig& term,
     const bool sizes = field.name == "geom_size";
     for (const std::size_t row : rows)
       if (sizes) check_fluid(row, model, term.where_of("set"), key + ".set");
+    for (const std::size_t row : rows) check_law(field.name, row, model, term.where_of("set"), key + ".set");
     if (rows.empty() || std::any_of(rows.begin(), rows.end(), [&](std::size_t row) {
           return sizes ? size_advice(row, model).empty() : rubs(name, row, model);
         }))

@@ -21,7 +21,7 @@ std::vector<TermExpression> field_assignments(const TermConfig& term, const Task
 bool sets_model(const TermConfig& term, const TaskModel& model);
 
 // Refuses an event by expression that sets friction of geoms or explicit pairs alone which no contact has, or
-// sizes of planes, meshes and height fields alone.
+// sizes of planes, meshes and height fields alone, or the gain of a PID servo or DC motor.
 // `elements`: of State, that it assigns.
 void check_contacts_of(const std::vector<int>& elements, const TermConfig& term, const TaskModel& model,
                        const std::string& key);

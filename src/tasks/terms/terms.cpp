@@ -26,7 +26,7 @@ std::vector<std::string> element_names(const TaskModel& model, ElementKind kind)
     case ElementKind::sites:
       return model.sites;
     case ElementKind::actuators:
-      return names_of(model.actuators);
+      return names_of(model.controls);
     case ElementKind::sensors:
       return names_of(model.sensors);
   }

@@ -157,11 +157,15 @@ ELEMENTS = {
                            '<muscle joint="joint" lengthrange="0 1"/>', '<motor site="site"/>',
                            '<motor joint="joint" delay=".1" nsample="20"/>',
                            '<motor site="site" refsite="site" gear="1 0 0 0 0 0"/>',
+                           '<pid joint="joint" kp="2" ki="1" slewmax="3" input="pos vel ff"/>',
+                           '<dcmotor joint="joint" motorconst=".1" resistance="1" inductance=".01" cogging=".1 6 0" '
+                           'lugre="10 .1 .1 .2 .1" thermal="1 1 0 .004 25 25" controller="1 1 1 2 1 5" input="pos voltage"/>',
                            '<motor cranksite="site" slidersite="site" cranklength="1"/>', '<adhesion body="tip" ctrlrange="0 1"/>')
                  + sections('<tendon><fixed name="t"><joint joint="joint" coef="1"/></fixed></tendon>'
                             '<actuator><motor tendon="t"/></actuator>'),
                  {model: None for model in actuators('<general joint="joint" dyntype="user"/>',
-                                                  '<pid joint="joint" input="pos"/>')}),
+                                                  '<orientation site="site" refsite="site" kp="1"/>',
+                                                  '<pid joint="joint" delay=".1" nsample="20"/>')}),
     "sensor": (sections('<sensor><gyro site="site"/><framepos objtype="body" objname="tip"/><jointpos joint="joint"/>'
                         '<subtreecom body="body"/><touch site="site"/><clock/>'
                         '<rangefinder site="site" data="dist point"/><e_kinetic/><e_potential/>'

@@ -356,6 +356,24 @@ def test_environments_have_models_of_their_own():
         simulation["body_mass"] = 1
 
 
+@pytest.mark.parametrize("name", ["pid", "dcmotors"])
+def test_actuators_with_several_controls(name):
+    """Controls and actuators are counted apart; rollouts are MuJoCo's; gains that decide which activations there are do not vary."""
+    path = ROOT / f"tests/reference/models/{name}.xml"
+    model = mujoco.MjModel.from_xml_path(str(path))
+    assert model.nu > model.nactuator and model.na > 0
+    start, control = starts(model, 6), controls(model, 6, 40)
+    assert_close(maniple.rollout(model, start, control), mujoco.rollout.rollout(model, mujoco.MjData(model), start, control))
+    simulation = maniple.Simulation(model, 5, fields=["actuator_force", "actuator_length"], model_fields=["actuator_forcerange"])
+    assert simulation["ctrl"].shape == (5, model.nu) and simulation["act"].shape == (5, model.na)
+    assert simulation["actuator_force"].shape == simulation["actuator_length"].shape == (5, model.nactuator)
+    assert simulation["actuator_forcerange"].shape == (5, model.nactuator, 2)
+    simulation.step(3, control[:5, 0])
+    for field in ["actuator_gainprm"] + ["actuator_biasprm"] * (name == "dcmotors"):
+        with pytest.raises(ValueError, match=f"{field} of a model with the {'PID servo' if name == 'pid' else 'DC motor'}"):
+            maniple.Simulation(model, 5, model_fields=[field])
+
+
 def test_forces_from_outside_are_mujocos():
     """On bodies at their centres of mass and on dofs, in the fields that they enter and over steps, and none after a reset."""
     for name in ("ant", "sensors"):

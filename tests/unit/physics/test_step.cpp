@@ -164,7 +164,8 @@ TEST(Physics, KinematicsAloneAgreesWithTheFullForwardPass) {
   const Model<double>& m = full.model();
   for (int i = 0; i < 3 * m.nbody; ++i) EXPECT_EQ(full.data.subtree_com[i], part.data.subtree_com[i]);
   for (int i = 0; i < 6 * m.nbody; ++i) EXPECT_EQ(full.data.cvel[i], part.data.cvel[i]);
-  for (int i = 0; i < m.nu; ++i) EXPECT_EQ(full.data.actuator_velocity[i], part.data.actuator_velocity[i]);
+  for (int i = 0; i < m.nactuator; ++i)
+    EXPECT_EQ(full.data.actuator_velocity[i], part.data.actuator_velocity[i]);
 }
 
 // step() and forward() come to the same accelerations along different paths.
