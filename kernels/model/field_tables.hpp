@@ -5,24 +5,23 @@
 
 // Persistent state of one environment, kept in tiles and written to checkpoints.
 //      name, size, what the elements are of (FieldElement), unit, description
-#define MANIPLE_STATE_FIELDS(FIELD)                                                                          \
-  FIELD(qpos, nq, qpos, "m or rad", "generalized position")                                                  \
-  FIELD(qvel, nv, dof, "m/s or rad/s", "generalized velocity")                                               \
-  FIELD(act, na, activation, "1", "actuator activation")                                                     \
-  FIELD(ctrl, nu, control, "actuator", "control of the last step")                                           \
-  FIELD(qfrc_applied, nqfrc, dof, "N or N m", "force from outside on each dof")                              \
-  FIELD(xfrc_applied, 6 * nxfrc, body, "N, N m",                                                             \
-        "force and torque from outside on each body, world frame, at its center of mass")                    \
-  FIELD(mocap_pos, 3 * nmocap, mocap, "m", "position of each mocap body")                                    \
-  FIELD(mocap_quat, 4 * nmocap, mocap, "1", "orientation of each mocap body")                                \
-  FIELD(eq_active, neq, equality, "1", "1 where the equality constraint is active")                          \
-  FIELD(ctrl_history, nhistory, none, "actuator", "past controls of actuators with a delay, oldest first")   \
-  FIELD(                                                                                                     \
-      sensordata_history, nsensorhistory, none, "time steps, sensor",                                        \
-      "of each sensor with a delay or an interval: time steps until it reads, ages of past readings, these") \
-  FIELD(qacc_warmstart, nv, dof, "m/s^2 or rad/s^2", "acceleration used for warm start")                     \
-  FIELD(time, 1, none, "s", "simulation time since the last reset")                                          \
-  FIELD(time_residual, 1, none, "s", "what rounding has left out of time")                                   \
+#define MANIPLE_STATE_FIELDS(FIELD)                                                                        \
+  FIELD(qpos, nq, qpos, "m or rad", "generalized position")                                                \
+  FIELD(qvel, nv, dof, "m/s or rad/s", "generalized velocity")                                             \
+  FIELD(act, na, activation, "1", "actuator activation")                                                   \
+  FIELD(ctrl, nu, control, "actuator", "control of the last step")                                         \
+  FIELD(qfrc_applied, nqfrc, dof, "N or N m", "force from outside on each dof")                            \
+  FIELD(xfrc_applied, 6 * nxfrc, body, "N, N m",                                                           \
+        "force and torque from outside on each body, world frame, at its center of mass")                  \
+  FIELD(mocap_pos, 3 * nmocap, mocap, "m", "position of each mocap body")                                  \
+  FIELD(mocap_quat, 4 * nmocap, mocap, "1", "orientation of each mocap body")                              \
+  FIELD(eq_active, neq, equality, "1", "1 where the equality constraint is active")                        \
+  FIELD(ctrl_history, nhistory, none, "actuator", "past controls of actuators with a delay, oldest first") \
+  FIELD(sensordata_history, nsensorhistory, none, "sensor",                                                \
+        "what sensors with a delay or an interval remember")                                               \
+  FIELD(qacc_warmstart, nv, dof, "m/s^2 or rad/s^2", "acceleration used for warm start")                   \
+  FIELD(time, 1, none, "s", "simulation time since the last reset")                                        \
+  FIELD(time_residual, 1, none, "s", "what rounding has left out of time")                                 \
   FIELD(model_values, nmodelvalue, none, "model", "numbers of the model that are this environment's own")
 
 // Intermediate results of one step (mjData), in scratch; exported to files and tasks by name.
