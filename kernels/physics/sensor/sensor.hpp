@@ -391,7 +391,7 @@ MANIPLE_FUNCTION void cut_off(const Model<ScalarOf<V>>& m, const Data<V>& d, int
 
 // Writes the sensordata of sensor i, of the present.
 template <class V>
-MANIPLE_FUNCTION void sense(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i) {
+MANIPLE_STAGE void sense(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i) {
   switch (m.sensor_type[i]) {
 #define MANIPLE_ROW(name, mujoco, value, stage, size, needs)                  \
   case sensor_##name:                                                         \
@@ -423,7 +423,7 @@ MANIPLE_FUNCTION void sense_or_remember(const Model<ScalarOf<V>>& m, const State
 // At the end of a time step: what sensors with a delay or an interval go on to remember, the part of
 // mj_advance about them. sensordata keeps what it has.
 template <class V>
-MANIPLE_SUBSTAGE void remember_readings(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_STAGE void remember_readings(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   if (!(m.flags & model_sensors)) return;
   for (int i = 0; i < m.nsensor; ++i) {
     if (m.sensor_historyadr[i] < 0) continue;
