@@ -29,7 +29,7 @@ TEST(Fields, StateLiesInTilesInTableOrder) {
   const int lane = lane_width<V>;
   const State<V> state = state_of_tile<V>(sizes(), tile, lane);
   const auto fields = state_fields(sizes());
-  ASSERT_EQ(fields.size(), 14u);
+  ASSERT_EQ(fields.size(), 15u);
   EXPECT_STREQ(fields[0].name, "qpos");
   EXPECT_EQ(fields[1].first, 9);
   EXPECT_EQ(fields.back().first + fields.back().size, state_elements(sizes()));
