@@ -272,7 +272,7 @@ inline void newton_euler(const mjModel& m, const mjData& d, Numbers& cacc, Numbe
 // computed that MuJoCo computes only when asked.
 inline std::map<std::string, Numbers> fields_of(const mjModel& m, mjData& d) {
   std::map<std::string, Numbers> fields;
-  const DataPointer inverse = make_data(m);
+  const DataPointer inverse = make_data(m);  // (mj_inverse changes what it is given)
   mj_copyData(inverse.get(), &m, &d);
   mj_inverse(&m, inverse.get());
   fields["qfrc_inverse"].assign(inverse->qfrc_inverse, inverse->qfrc_inverse + m.nv);

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -186,7 +187,8 @@ void Parity::check_forward() {
     const auto& expected = theirs[static_cast<std::size_t>(env)];
     ASSERT_EQ(ours.size(), expected.size());
     for (const auto& [name, values] : ours) {
-      if (name == "sensordata") continue;  // above
+      if (name == "sensordata") continue;    // above
+      if (name == "qfrc_inverse") continue;  // InverseDynamics
       const double error = difference(values, expected.at(name), scale[name]);
       const bool constrained =
           name == "qacc" || name == "qfrc_constraint" || name == "cfrc_ext" || name == "cfrc_int";
@@ -270,6 +272,58 @@ TEST_P(Parity, Forward) {
   check_forward<double>();
   check_forward<Lanes<double>>();
   check_forward<Lanes<float>>();
+}
+
+// As large as the terms are whose sum is qfrc_inverse, at the acceleration of `d` after mj_inverse.
+double size_of_inverse_terms(const mjModel& m, const mjData& d) {
+  const auto nv = static_cast<std::size_t>(m.nv);
+  Numbers acceleration(nv), sum(nv), inertia(nv);
+  for (std::size_t i = 0; i < nv; ++i) acceleration[i] = std::abs(d.qacc[i]);
+  mj_mulM(&m, &d, inertia.data(), acceleration.data());
+  for (std::size_t i = 0; i < nv; ++i)
+    sum[i] = std::abs(inertia[i]) + std::abs(d.qfrc_bias[i]) + std::abs(d.qfrc_passive[i]);
+  const bool sparse = mj_isSparse(&m) != 0;
+  for (int r = 0; r < d.nefc; ++r) {
+    const int first = sparse ? d.efc_J_rowadr[r] : r * static_cast<int>(m.nv),
+              count = sparse ? d.efc_J_rownnz[r] : static_cast<int>(m.nv);
+    const auto dof = [&](int k) { return static_cast<std::size_t>(sparse ? d.efc_J_colind[first + k] : k); };
+    double size = std::abs(d.efc_aref[r]);
+    for (int k = 0; k < count; ++k) size += std::abs(d.efc_J[first + k]) * acceleration[dof(k)];
+    for (int k = 0; k < count; ++k) sum[dof(k)] += std::abs(d.efc_J[first + k]) * d.efc_D[r] * size;
+  }
+  return 1 + largest(sum);
+}
+
+// Of accelerations that no solver has found, for every kind of row.
+TEST_P(Parity, InverseDynamics) {
+  load("");
+  const mjModel& m = *mujoco_.model;
+  std::mt19937_64 generator(9);
+  std::normal_distribution<double> normal;
+  for (RandomState& state : states_) {
+    state.qacc_warmstart.resize(static_cast<std::size_t>(m.nv));
+    for (double& acceleration : state.qacc_warmstart) acceleration = 10 * normal(generator);
+  }
+  const auto check = [&]<class V>(V) {
+    Batch<V> batch(imported_);
+    batch.set(states_);
+    batch.run_forward(true);
+    const oracle::DataPointer d = oracle::make_data(m);
+    for (int env = 0; env < kEnvs && !HasFailure(); ++env) {
+      const RandomState& state = states_[static_cast<std::size_t>(env)];
+      oracle::set_state(m, d.get(), state);
+      std::copy(state.qacc_warmstart.begin(), state.qacc_warmstart.end(), d->qacc);
+      mj_inverse(&m, d.get());
+      const Numbers expected(d->qfrc_inverse, d->qfrc_inverse + m.nv),
+          ours = batch.data(env).at("qfrc_inverse");
+      EXPECT_LE(difference(ours, expected, size_of_inverse_terms(m, *d)),
+                sizeof(ScalarOf<V>) == 8 ? 1e-12 : 2e-5)
+          << "environment " << env << numbers_text(ours, expected);
+    }
+  };
+  check(double());
+  check(Lanes<double>());
+  check(Lanes<float>());
 }
 
 // The part of forward() that tasks ask for gives the same bits, and leaves no part of a field unwritten.
