@@ -489,9 +489,8 @@ class Inspection {
       return "mixes a DC motor's dynamics, gain and bias with others; supported: all three dcmotor, or none";
     if ((dynamics == mjDYN_PID && !servo) ||
         (servo && ((dynamics != mjDYN_PID && dynamics != mjDYN_NONE) || bias != mjBIAS_AFFINE)))
-      return "mixes a PID servo's dynamics and gain with others; supported: dyntype pid or none, gaintype "
-             "pid, "
-             "biastype affine";
+      return "mixes a PID servo's dynamics and gain with others; "
+             "supported: dyntype pid or none, gaintype pid, biastype affine";
     return "";
   }
   // How many activations actuator i has by its parameters.

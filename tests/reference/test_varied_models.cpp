@@ -245,6 +245,8 @@ class VariedModels : public ::testing::TestWithParam<VariedCase> {
     mjModel& m = *mujoco_.model;
     m.opt.tolerance = imported_.tolerance = 1e-15;
     m.opt.ls_tolerance = imported_.ls_tolerance = 1e-10;
+    // (MuJoCo judges by its cost, where rounding is all that is left long before a curved cone has converged)
+    if (imported_.sizes.ncone > 0) m.opt.tolerance = 0;
     if (imported_.solver == solver_pgs) {
       m.opt.tolerance = imported_.tolerance = 0;
       m.opt.iterations = imported_.iterations = 4000;
