@@ -132,6 +132,16 @@ def test_curricula_are_set_by_hand():
         assert envs.curricula == {"level": 0.25, "fixed": 3}
 
 
+def test_contacts_that_are_left_out_are_warned_of_once():
+    envs = maniple.make_vec("gymnasium/ant_v5", 4, overrides={"simulation.max_contacts": 1})
+    envs.reset()
+    with pytest.warns(UserWarning, match=r"contacts beyond the 1 that an environment has room for .*simulation\.max_contacts") as told:
+        for _ in range(60):
+            envs.step(np.zeros(envs.action_space.shape, np.float32))
+    assert len(told) == 1 and told[0].filename == __file__ and envs.dropped_contacts > 0
+    envs.close()
+
+
 def test_arrays_stay_unless_they_may_be_written_again():
     for copy in (True, False):
         envs = maniple.make_vec(HOPPER, 40, copy=copy)
