@@ -10,6 +10,7 @@
 
 #include "src/base/error.hpp"
 #include "src/config/deck.hpp"
+#include "src/driver/earlier_run.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/demonstration_overview.hpp"
 #include "src/io/digest.hpp"
@@ -71,9 +72,8 @@ std::string task_of_deck(const std::string& path, const std::vector<std::string>
 std::string results_in(const std::string& directory) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  for (const char* const name : {kResultsFile, kEvaluationFile})
-    if (const fs::path file = fs::path(directory) / name; fs::is_regular_file(file, ignored))
-      return file.string();
+  if (const std::string results = results_of(directory); fs::is_regular_file(results, ignored))
+    return results;
   std::vector<std::string> others;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored))
     if (const std::string extension = entry.path().extension().string();
